@@ -98,6 +98,7 @@ lint: setup  ## formatting, clippy, dependency policy, Python linters; the light
 	$(TEST_BIN)/ruff format --check .
 	$(TEST_BIN)/mypy
 	@$(TEST_BIN)/python scripts/census.py
+	@$(TEST_BIN)/python scripts/import_circles.py
 
 bench: $(STAMPS)/develop-release $(STAMPS)/peers  ## measure against NumPy, Numba and Warp, gradients also against JAX and, if installed, PyTorch; writes docs/scoreboard.md
 	$(BIN)/python benches/run.py

@@ -13,7 +13,7 @@
 //! Design: `docs/design/atomic-updates.md`.
 
 use crate::CodeVariant;
-use polyloom_ir::affine::AffineSum;
+use polyloom_ir::analysis::affine::AffineSum;
 use polyloom_ir::{Builder, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;

@@ -1,8 +1,8 @@
 //! What stands beside the rows: `stats.json`, and `README.md`, the data card that the Hugging Face hub shows.
 
 use crate::produce::{ChunkFiles, DatasetManifest, ProduceSettings, texts};
+use crate::proof::ProofLevel;
 use crate::statistics::{Histogram, RowHistograms};
-use crate::verify::ProofLevel;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,8 +1,9 @@
 //! Kernels that no row may be like: those of a test that a model is to be judged by.
 
 use crate::produce::{FileFormat, read_lines};
+use crate::proof::caught;
 use crate::text::hashes;
-use crate::verify::{KernelVerifier, caught};
+use crate::verify::KernelVerifier;
 use polyloom::{Arch, CompileError, SessionError, SourceFile, SourceUnit};
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashSet};

@@ -11,6 +11,7 @@ mod found;
 mod generate;
 mod merge;
 mod produce;
+mod proof;
 mod repeats;
 mod row;
 mod similarity;
@@ -29,6 +30,7 @@ pub use produce::{
     ChunkFiles, DatasetManifest, DedupKey, FileFormat, FileRecord, ProduceError, ProduceSettings, RunOptions,
     RunProgress, ShardNumber, SourceSettings, produce, rows,
 };
+pub use proof::{ProofLevel, Reason, RejectedProof};
 pub use row::{COLUMNS, EXTRA_COLUMNS, KernelHashes, Row, RowMetadata, ToolVersions, all_columns};
 pub use statistics::{Histogram, RowStatistics};
 pub use text::{DeviceColumns, GpuCode, KernelTexts, backward};
@@ -36,4 +38,4 @@ pub use tools::{Emit, WarpEmitter, wants_warp};
 pub use validate::{
     DatasetMetrics, ValidateError, ValidationFinding, ValidationReport, columns_to_validate_by, validate,
 };
-pub use verify::{KernelVerifier, ProofLevel, Reason, RejectedProof};
+pub use verify::KernelVerifier;

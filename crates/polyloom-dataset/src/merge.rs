@@ -7,11 +7,12 @@ use crate::produce::{
     ChunkFiles, DatasetManifest, DedupKey, FileFormat, Key, Lines, NEARLY_ALIKE, OpenChunk, ProduceError, RejectRecord,
     RowKeys, RunProgress, SPLITS, STATS, ShardNumber, claimed, describe, read_chunk_keys, read_file, read_lines,
 };
+use crate::proof::caught;
 use crate::repeats::{KEYS_AT_A_TIME, repeats};
 use crate::row::Row;
 use crate::similarity::BandSketch;
 use crate::statistics::OpCounts;
-use crate::verify::{KernelVerifier, caught};
+use crate::verify::KernelVerifier;
 use polyloom::Arch;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;

@@ -1,7 +1,7 @@
 //! What a data set holds of one kernel.
 
 use crate::generate::{ProgramExtent, ProgramInput};
-use crate::verify::ProofLevel;
+use crate::proof::ProofLevel;
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -84,6 +84,17 @@ columns! {
 /// All columns there are, in order.
 pub fn all_columns() -> impl Iterator<Item = &'static str> {
     COLUMNS.into_iter().chain(EXTRA_COLUMNS)
+}
+
+/// The column that a tool makes this one of.
+pub(crate) fn made_of(column: &str) -> Option<&'static str> {
+    match column {
+        "nvrtc_ptx_forward" => Some("cuda_forward"),
+        "nvrtc_ptx_backward" => Some("cuda_backward"),
+        "ptxas_forward" => Some("ptx_forward"),
+        "ptxas_backward" => Some("ptx_backward"),
+        _ => None,
+    }
 }
 
 /// Some columns of a row, as it is written: in the order of [`all_columns`], `null` where the row has nothing.

@@ -1,10 +1,9 @@
 //! The columns of a row: a kernel in all its forms.
 
-use crate::generate::DatasetProgram;
+use crate::generate::{DatasetProgram, GENERATOR};
 use crate::produce::SourceSettings;
-use crate::row::{KernelHashes, Row, RowMetadata, ToolVersions};
-use crate::tools::made_of;
-use crate::verify::{ProofLevel, Reason, RejectedProof};
+use crate::proof::{ProofLevel, Reason, RejectedProof};
+use crate::row::{KernelHashes, Row, RowMetadata, ToolVersions, made_of};
 use polyloom::{
     Arch, BackwardKernel, Code, DerivativeRequest, EmitOptions, Form, FuncId, Function, GpuTarget, Imm, Inst, Kernel,
     Module, Op, Region, Value,
@@ -14,9 +13,6 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
-
-/// The generator's version: another number, other kernels for the same seed.
-pub(crate) const GENERATOR: u32 = 9;
 
 /// The licence of generated rows.
 const LICENSE: &str = "Apache-2.0";

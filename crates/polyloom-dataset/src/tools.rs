@@ -5,9 +5,9 @@ mod syntax;
 
 use crate::generate::DatasetProgram;
 use crate::produce::ProduceSettings;
+use crate::proof::{ProofLevel, RejectedProof};
 use crate::row::Row;
 use crate::text::{DeviceColumns, KernelTexts, backward, failed};
-use crate::verify::{ProofLevel, RejectedProof};
 use polyloom::{Arch, CodegenError, EmitOptions, Form, Kernel, NvrtcCompiler, PtxasProgram, has_compute};
 use std::collections::BTreeMap;
 use syntax::SyntaxCheck;
@@ -51,17 +51,6 @@ pub(crate) const WARP: [&str; 2] = ["warp_cuda", "warp_cpp"];
 
 /// PTX that every assembler takes.
 const NOTHING: &str = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n";
-
-/// The column that a tool makes this one of.
-pub(crate) fn made_of(column: &str) -> Option<&'static str> {
-    match column {
-        "nvrtc_ptx_forward" => Some("cuda_forward"),
-        "nvrtc_ptx_backward" => Some("cuda_backward"),
-        "ptxas_forward" => Some("ptx_forward"),
-        "ptxas_backward" => Some("ptx_backward"),
-        _ => None,
-    }
-}
 
 /// Holds what the version of Warp is called among those of tools.
 pub(crate) const WARP_VERSION: &str = "warp";

@@ -5,10 +5,11 @@
 //! annotations` makes of them.
 
 use crate::constant;
+use crate::dotted_path::dotted;
 use crate::environment::{CapturedMeaning, NameEnvironment};
 use crate::members;
+use crate::package_names::{PACKAGES, package_members};
 use crate::param_type::{ParamType, ScalarSet, TypePattern};
-use crate::source::{PACKAGES, dotted};
 use crate::structure::{StructType, ValueType};
 use polyloom_ir::{Code, Composite, CompositeKind, MAX_DIMS, Scalar, Type};
 use ruff_python_ast::{self as ast, Expr, Number};
@@ -202,7 +203,7 @@ impl AnnotationReader<'_> {
         }
         let name = path.join(".");
         let last = path.last().copied().unwrap_or_default();
-        let near = polyloom_ir::diagnostic::near_names(last, members::package_members());
+        let near = polyloom_ir::diagnostic::near_names(last, package_members());
         let is_type = |n: &&str| Scalar::from_python_name(n).is_some() || n.starts_with("array") || is_composite(n);
         let is_python = |n: &&str| matches!(*n, "float" | "int" | "bool");
         let exact = [last].into_iter().find(|n| is_type(n) || is_python(n));

@@ -3,10 +3,11 @@
 //! Module-level constants of a file, defaults of parameters and decorator arguments are read with it. What it cannot
 //! compute is `None`: the value is known only when the program runs.
 
-use crate::environment::{BuiltinFunction, CapturedMeaning};
+use crate::builtin_function::BuiltinFunction;
+use crate::dotted_path::dotted;
+use crate::environment::CapturedMeaning;
 use crate::members;
 use crate::number::PythonNumber;
-use crate::source::dotted;
 use polyloom_ir::{Composite, Op, Scalar};
 use ruff_python_ast::{self as ast, CmpOp, Expr, Operator, UnaryOp};
 

@@ -5,9 +5,10 @@
 //! `kernel` is called as a plain function, its arguments come as the text of a call of their own.
 
 use crate::constant;
+use crate::dotted_path::dotted;
 use crate::environment::CapturedMeaning;
 use crate::options::FrontendOptions;
-use crate::source::{SourceUnit, dotted};
+use crate::source::SourceUnit;
 use polyloom_ir::diagnostic::near_names;
 use polyloom_ir::{
     Code, CompileTarget, Diagnostic, ExecutionConstraints, FileId, FloatMode, FunctionKind, KernelKind, KernelMetadata,

@@ -3,13 +3,13 @@
 //! The compiler sees a kernel's text and asks an [`NameEnvironment`] about every name the text does not define: the Python
 //! package answers from live objects, [`crate::FileEnvironment`] from the rest of the file.
 
-use crate::annotation::AnnotationReader;
+use crate::builtin_function::BuiltinFunction;
 use crate::custom::CustomDerivative;
+use crate::function_info::FunctionRole;
 use crate::param_type::ParamType;
-use crate::source::{FunctionRole, SourceUnit};
+use crate::source::SourceUnit;
 use crate::structure::{StructType, ValueType};
-use polyloom_ir::{Composite, CompositeKind, Op, Scalar, Type};
-use smallvec::SmallVec;
+use polyloom_ir::{Composite, CompositeKind, Scalar, Type};
 use std::fmt;
 use std::sync::Arc;
 
@@ -110,78 +110,6 @@ pub enum CapturedMeaning {
     Unknown(&'static str),
 }
 
-/// A function a kernel can call.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum BuiltinFunction {
-    /// An operation of the op table.
-    Op(Op),
-    /// `tid()`: the first coordinate, or as many as it is unpacked to.
-    Tid,
-    /// `range(…)`, in `for` only.
-    Range,
-    /// `len(a)`: the extent along the first axis.
-    Len,
-    /// `print(…)`.
-    Print,
-    /// `printf("…", …)`.
-    Printf,
-    /// `min(…)` or `max(…)` of two or more values.
-    Fold(Op),
-    /// `cast(x, dtype)`: the same bits as another type.
-    Cast,
-    /// `static(x)`, `constant(x)`: `x`, which must be a constant.
-    Constant,
-    /// `grad(f)`: a function that gives the derivatives of what `f` gives.
-    Grad,
-    /// What makes vectors and the like and is no type.
-    Construct(CompositeConstructor),
-}
-
-/// A function that makes vectors, matrices, quaternions or transforms.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum CompositeConstructor {
-    /// `vector(…, length=, dtype=)`.
-    Vector,
-    /// `matrix(…, shape=, dtype=)`.
-    Matrix,
-    /// `matrix_from_rows(…)`.
-    Rows,
-    /// `matrix_from_cols(…)`.
-    Columns,
-    /// `identity(n, dtype=)`.
-    Identity,
-    /// `quat_identity(dtype=)`.
-    QuatIdentity,
-    /// `transform_identity(dtype=)`.
-    TransformIdentity,
-    /// `quaternion(x, y, z, w, dtype=)`.
-    Quaternion,
-    /// `transformation(p, q, dtype=)`.
-    Transformation,
-}
-
-impl CompositeConstructor {
-    /// Returns what a call of a type's constructor makes in a kernel.
-    pub(crate) fn of(kind: CompositeKind) -> CompositeConstructor {
-        match kind {
-            CompositeKind::Vector => CompositeConstructor::Vector,
-            CompositeKind::Matrix => CompositeConstructor::Matrix,
-            CompositeKind::Quaternion => CompositeConstructor::Quaternion,
-            CompositeKind::Transform => CompositeConstructor::Transformation,
-        }
-    }
-
-    /// Returns true if a type among its arguments is that of the elements, since the others are of numbers.
-    pub(crate) fn has_dtype(self) -> bool {
-        matches!(
-            self,
-            CompositeConstructor::Identity
-                | CompositeConstructor::QuatIdentity
-                | CompositeConstructor::TransformIdentity
-        )
-    }
-}
-
 /// A function of a file with the names it sees.
 ///
 /// The same Python function must come with the same `Arc`s every time: they are its identity.
@@ -214,65 +142,9 @@ impl FunctionHandle {
         self.identity() == other.identity()
     }
 
-    /// Returns true if a definition takes parameters of the same types as an earlier one of its name, and so replaces
-    /// it; others are overloads of one another.
-    pub fn replaces(&self, earlier: &FunctionHandle) -> bool {
-        let types = self.parameter_types(Some(ParamType::ANY));
-        types.is_some() && types == earlier.parameter_types(Some(ParamType::ANY))
-    }
-
     /// Returns what its text makes of it.
     pub fn role(&self) -> Option<FunctionRole> {
         self.unit.functions().get(self.function)?.role
-    }
-
-    /// Returns true if it may be what a derivative of `function` is made of, since it takes what that takes first.
-    pub fn goes_with(&self, function: &FunctionHandle) -> bool {
-        let [own, of] = [self, function].map(|handle| handle.parameter_types(Some(ParamType::ANY)));
-        let (Some(own), Some(of)) = (own, of) else { return false };
-        match self.role() {
-            Some(FunctionRole::Gradient) => own.starts_with(&of),
-            _ => own == of,
-        }
-    }
-
-    /// Its parameters; `None` if an annotation is missing or wrong.
-    pub fn parameters(&self) -> Option<Vec<(Arc<str>, ParamType)>> {
-        let types = self.parameter_types(None)?;
-        let parameters = self.unit.definition(self.function)?.parameters.iter_non_variadic_params();
-        Some(parameters.map(|p| p.parameter.name.as_str().into()).zip(types).collect())
-    }
-
-    /// Whether, as a kernel, it is compiled for the types of each launch. All its parameters have annotations then.
-    pub fn is_generic_kernel(&self) -> bool {
-        self.parameter_types(None).is_some_and(|types| types.iter().any(|ty| ty.is_generic()))
-    }
-
-    /// Whether, as a function, it is compiled for the types of each call.
-    pub(crate) fn is_generic_function(&self) -> bool {
-        self.parameter_types(Some(ParamType::ANY)).is_some_and(|types| types.iter().any(|ty| ty.is_generic()))
-    }
-
-    /// Computes the static expressions in its text that need nothing of its own, and so keeps what they are now; gives
-    /// whether there are no others. What is wrong with them is reported when it is compiled.
-    pub fn evaluate_static_expressions(&self) -> bool {
-        let lookup = |path: &[&str]| self.environment.lookup(path);
-        let Some(def) = self.unit.definition(self.function) else { return true };
-        if !self.unit.text(ruff_text_size::Ranged::range(def)).contains("static") {
-            return true;
-        }
-        let (free, n_all) = crate::check::static_expressions(def, &lookup);
-        for expr in &free {
-            let range = ruff_text_size::Ranged::range(*expr);
-            self.environment.evaluate(self.unit.text(range), range.start().to_u32(), &[]);
-        }
-        free.len() == n_all
-    }
-
-    pub(crate) fn parameter_types(&self, missing: Option<ParamType>) -> Option<SmallVec<[ParamType; 4]>> {
-        let lookup = |path: &[&str]| self.environment.lookup(path);
-        let reader = AnnotationReader { text: &self.unit.file().text, lookup: &lookup };
-        reader.parameter_types(self.unit.definition(self.function)?, missing)
     }
 
     /// The function's name.

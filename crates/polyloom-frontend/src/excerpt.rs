@@ -4,7 +4,9 @@
 //! for whoever compiles both to see: a name that is bound again in between, or by a loop, may tell them apart.
 
 use crate::assignment_expressions::assignment_expressions;
-use crate::source::{FunctionRole, SourceUnit, blocks_of, dotted};
+use crate::dotted_path::dotted;
+use crate::function_info::FunctionRole;
+use crate::source::{SourceUnit, blocks_of};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast, Expr, Stmt};
 use ruff_text_size::{Ranged, TextRange};

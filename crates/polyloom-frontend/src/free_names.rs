@@ -4,7 +4,8 @@
 //!
 //! Design: `docs/design/names-and-instances.md`.
 
-use crate::source::{SourceUnit, dotted};
+use crate::dotted_path::dotted;
+use crate::source::SourceUnit;
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast};
 use rustc_hash::FxHashSet;

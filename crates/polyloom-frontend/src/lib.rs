@@ -41,37 +41,48 @@
 
 #![forbid(unsafe_code)]
 
+mod adjoints;
 mod annotation;
 mod assignment_expressions;
+mod builtin_function;
 mod check;
 mod constant;
 mod custom;
 mod decorator;
+mod dotted_path;
 mod environment;
 mod error;
 mod excerpt;
 mod file_environment;
 mod free_names;
+mod function_info;
+mod function_signature;
+mod local_array;
 mod lower;
 mod members;
 mod number;
 mod options;
+mod package_names;
 mod param_type;
 mod source;
+mod static_calls;
 mod structure;
 pub mod typed_ast;
 
 pub use annotation::read_type;
+pub use builtin_function::BuiltinFunction;
 pub use custom::CustomDerivative;
-pub use environment::{BuiltinFunction, CapturedMeaning, FunctionHandle, KernelVariable, NameEnvironment};
+pub use environment::{CapturedMeaning, FunctionHandle, KernelVariable, NameEnvironment};
 pub use error::CompileError;
 pub use file_environment::FileEnvironment;
 pub use free_names::FreeNames;
-pub use members::{library_member, package_member, package_members, python_builtin, types_member};
+pub use function_info::{FunctionInfo, FunctionRole};
+pub use members::{library_member, package_member, python_builtin, types_member};
 pub use number::PythonNumber;
 pub use options::FrontendOptions;
+pub use package_names::package_members;
 pub use param_type::{ParamType, ScalarSet, TypePattern};
-pub use source::{FunctionInfo, FunctionRole, SourceUnit};
+pub use source::SourceUnit;
 pub use structure::{StructField, StructLeaf, StructType, ValueType};
 
 use check::KernelCompilation;

@@ -4,9 +4,11 @@
 //! ones included, with what its decorators make of it. Decorators are recognised by the file's own imports, so
 //! `@loom.kernel`, `@wp.func` and `from polyloom import kernel as k; @k` all work without running any Python.
 
-use crate::custom::adjoint_name;
+use crate::adjoints::adjoint_name;
+use crate::dotted_path::dotted;
 use crate::error::CompileError;
-use crate::members::package_members;
+use crate::function_info::{FunctionInfo, FunctionRole};
+use crate::package_names::{PACKAGES, package_members};
 use polyloom_ir::{Code, Diagnostic, FileId, SourceFile, SourceMap, Span};
 use ruff_python_ast::token::TokenKind;
 use ruff_python_ast::{self as ast, Expr, Stmt};
@@ -25,47 +27,6 @@ const MAX_TREE_DEPTH: u32 = 1000;
 /// The operators in a row, as in a sum, that take as much of that as one level: recursions over a tree take little for
 /// one of these, and what takes more is written as a loop over them.
 const LEVEL: u32 = 5;
-
-/// The names under which the package is imported.
-pub(crate) const PACKAGES: [&str; 2] = ["polyloom", "warp"];
-
-/// Describes what a decorator makes of a function.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum FunctionRole {
-    /// `@loom.kernel`: launched over a grid of threads.
-    Kernel,
-    /// `@loom.func`: called from kernels and functions.
-    Func,
-    /// `@loom.func_grad(f)`: carries derivatives through `f`.
-    Gradient,
-    /// `@loom.func_replay(f)`: runs in place of `f` on the way to its derivative.
-    Replay,
-}
-
-/// One function definition of a file.
-#[derive(Clone, Debug)]
-pub struct FunctionInfo {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Holds what its decorators make of it; `None` for plain Python functions.
-    pub role: Option<FunctionRole>,
-    /// Says which of its decorators says so.
-    pub(crate) decorator: Option<usize>,
-    /// The name of the function that it belongs to of one that a derivative is made of.
-    pub of: Option<Arc<str>>,
-    /// The names that the adjoints of its parameters have in its text, if it carries derivatives.
-    pub adjoints: Vec<Arc<str>>,
-    /// Byte offset of the definition.
-    pub start: u32,
-    /// Line of the first decorator, or of `def` where there is none: Python's `co_firstlineno`.
-    pub first_line: u32,
-    /// Line of the `def` keyword.
-    pub def_line: u32,
-    /// Byte offsets of the definitions around it, outermost first; empty at module level.
-    pub enclosing: Vec<u32>,
-    /// True if its name means the function in its own body, as it does everywhere but in a class.
-    pub sees_itself: bool,
-}
 
 /// A parsed file.
 #[derive(Debug)]
@@ -127,7 +88,7 @@ impl SourceUnit {
         index.imports(None, &body);
         index.statements(&body);
         let SourceIndex { functions, imports, .. } = index;
-        crate::custom::name_adjoints(&mut body, &functions);
+        crate::adjoints::name_adjoints(&mut body, &functions);
         Ok(Arc::new(SourceUnit { file, body, functions, imports }))
     }
 
@@ -697,24 +658,4 @@ fn first_argument(decorator: &Expr) -> Option<Arc<str>> {
     let keyword = call.arguments.keywords.first().map(|keyword| &keyword.value);
     let path = dotted(call.arguments.args.first().or(keyword)?)?;
     path.last().map(|name| (*name).into())
-}
-
-/// `a.b.c` as its parts, if the expression is a name followed by attributes.
-pub(crate) fn dotted(expr: &Expr) -> Option<Vec<&str>> {
-    let mut parts = Vec::new();
-    let mut at = expr;
-    loop {
-        match at {
-            Expr::Attribute(attribute) => {
-                parts.push(attribute.attr.as_str());
-                at = &attribute.value;
-            }
-            Expr::Name(name) => {
-                parts.push(name.id.as_str());
-                parts.reverse();
-                return Some(parts);
-            }
-            _ => return None,
-        }
-    }
 }

@@ -5,13 +5,12 @@
 
 #![forbid(unsafe_code)]
 
-pub mod affine;
+pub mod analysis;
 pub mod arch;
 pub mod block_plan;
 pub mod builder;
 pub mod canonical;
 pub mod diagnostic;
-pub mod effects;
 pub mod entity;
 pub mod eval;
 pub mod expression;
@@ -24,17 +23,15 @@ pub mod launch_config;
 pub mod math;
 pub mod metadata;
 pub mod op;
-pub mod range;
 pub mod span;
 pub mod text;
 pub mod types;
-pub mod uniformity;
 pub mod verify;
 
+pub use analysis::effects::{ArrayWrites, CallEffects};
 pub use arch::{Arch, ArchLimits, ArchVariant, PtxVersion, UnknownArch};
 pub use builder::{BuildError, Builder};
 pub use diagnostic::{Code, Diagnostic, Severity};
-pub use effects::{ArrayWrites, CallEffects};
 pub use entity::{FuncId, Inst, Region, Value};
 pub use expression::{Expr, ExprBuilder};
 pub use function::{

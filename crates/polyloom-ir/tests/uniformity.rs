@@ -4,9 +4,9 @@
 //! values there. Each event is filed under the instruction and the iterations of the loops around it, which is what the
 //! analysis means by threads in step.
 
+use polyloom_ir::analysis::uniformity::{Uniformity, UniformityContext, ValueShape};
 use polyloom_ir::generate::{GenerateOptions, program};
 use polyloom_ir::interp::{InterpHost, Interpreter};
-use polyloom_ir::uniformity::{Uniformity, UniformityContext, ValueShape};
 use polyloom_ir::*;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

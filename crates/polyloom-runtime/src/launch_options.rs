@@ -1,11 +1,13 @@
 //! Describes how a launch is run, whatever the device, and what it did.
 
 use crate::cpu::device::Tier;
-use crate::sim::SimOptions;
-use polyloom_ir::LaunchConfig;
-use polyloom_ptx::Report;
+use polyloom_ir::{Arch, LaunchConfig};
+use polyloom_ptx::{Report, Sanitizers};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// Number of times the calling thread asks whether it is interrupted.
+pub(crate) const ASK_EVERY: Duration = Duration::from_millis(20);
 
 /// Describes how a launch is run.
 #[derive(Clone, Copy, Default)]
@@ -35,6 +37,21 @@ impl LaunchOptions<'_> {
         self.cancel.is_some_and(|flag| flag.load(Ordering::Relaxed))
             || (ask && self.interrupted.is_some_and(|interrupted| interrupted()))
     }
+}
+
+/// Describes how a launch on the simulator goes about it.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct SimOptions {
+    /// Holds what is checked.
+    pub sanitize: Sanitizers,
+    /// True if instructions, memory transactions and the like are counted.
+    pub counters: bool,
+    /// The architecture that is simulated; unless given, [`Arch::DEFAULT`].
+    pub arch: Option<Arch>,
+    /// Threads of the host, at least one.
+    pub n_threads: usize,
+    /// True if the launch is a cooperative one: all blocks at once, for kernels that synchronise the grid.
+    pub cooperative: bool,
 }
 
 /// Describes what a launch did.

@@ -4,7 +4,6 @@
 //! ([`crate::device`]).
 
 use crate::args::{ArgBlock, KernelParams};
-use crate::cpu::launch::ASK_EVERY;
 use crate::device::entry::DeviceEntry;
 use crate::device::layout::RowLayout;
 use crate::device::queue::ImmediateEvent;
@@ -13,11 +12,12 @@ use crate::device::{
 };
 use crate::error::LaunchError;
 use crate::fork::{PerProcess, generation};
-use crate::launch_options::{LaunchOptions, LaunchStats};
+pub use crate::launch_options::SimOptions;
+use crate::launch_options::{ASK_EVERY, LaunchOptions, LaunchStats};
 use crate::print;
 use polyloom_ir::{Arch, Function, Imm, LaunchConfig};
 use polyloom_ptx::{
-    DeviceMemory, Fault, Finding, FindingKind, LoadError, LoadedModule, MemoryError, Report, Sanitizers, Simulator,
+    DeviceMemory, Fault, Finding, FindingKind, LoadError, LoadedModule, MemoryError, Report, Simulator,
 };
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -182,21 +182,6 @@ impl Queue for SimQueue {
     fn synchronize(&self) -> Result<(), DeviceFailure> {
         Ok(())
     }
-}
-
-/// Describes how a launch on the simulator goes about it.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct SimOptions {
-    /// Holds what is checked.
-    pub sanitize: Sanitizers,
-    /// True if instructions, memory transactions and the like are counted.
-    pub counters: bool,
-    /// The architecture that is simulated; unless given, [`Arch::DEFAULT`].
-    pub arch: Option<Arch>,
-    /// Threads of the host, at least one.
-    pub n_threads: usize,
-    /// True if the launch is a cooperative one: all blocks at once, for kernels that synchronise the grid.
-    pub cooperative: bool,
 }
 
 /// PTX by whatever compiler, loaded into `sim:0`. A forked child, whose device is another, loads it anew.

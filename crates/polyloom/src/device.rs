@@ -1,10 +1,9 @@
 //! Devices: what there is, their queues, and launches there.
 
 use crate::cuda;
-use crate::emit::EmitError;
-use crate::gpu::GpuTarget;
+use crate::device_code::DeviceCodeKey;
+use crate::emit_options::{EmitError, GpuTarget};
 use crate::kernel::Kernel;
-use crate::memo::Memo;
 use crate::session::Session;
 use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, Form};
 use polyloom_ir::{Arch, MAX_DIMS};
@@ -13,18 +12,6 @@ use polyloom_runtime::{
     LaunchOptions, LaunchStats, Queue, SimDevice, sim,
 };
 use std::sync::Arc;
-
-/// A kernel's code on devices with memory of their own.
-pub(crate) type DeviceKernels = Memo<DeviceCodeKey, Box<dyn DeviceKernel>>;
-
-/// What tells one code of a kernel from another: the rank of its launches, the device, and of the simulator the
-/// architecture.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct DeviceCodeKey {
-    rank: u8,
-    device: DeviceId,
-    arch: Option<Arch>,
-}
 
 /// The device of this name. Of the simulator it is the one with GPUs of [`Arch::DEFAULT`].
 ///

@@ -1,47 +1,13 @@
 //! The forms in which a kernel's code can be looked at, and what writes each.
 
-use crate::gpu::{GpuTarget, gpu_emitter};
+use crate::emit_options::{EmitError, EmitOptions, GpuTarget};
+use crate::gpu::gpu_emitter;
 use crate::kernel::Kernel;
 use crate::text::TextEmitter;
 use polyloom_codegen::cpp::TextTarget;
 use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, EmitRequest, Emitter, Form};
-use polyloom_frontend::CompileError;
 use polyloom_ir::{Arch, check_archs};
-use polyloom_runtime::{DeviceFailure, Tier, without_fork};
-
-/// Describes the code that is asked for.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct EmitOptions {
-    /// The tier whose back end makes LLVM IR, assembly and object files; unless given, the best there is, and of code of
-    /// many thousand instructions the one that does not take seconds for it.
-    pub tier: Option<Tier>,
-    /// What code for GPUs is made for; unless given, any arrays on the architecture that the kernel names, or on
-    /// [`Arch::DEFAULT`].
-    pub gpu: Option<GpuTarget>,
-    /// True if lines of the kernel's source stand in C++ and CUDA C++ before what they became.
-    pub comments: bool,
-}
-
-impl EmitOptions {
-    /// Code for this GPU.
-    pub fn for_gpu(target: GpuTarget) -> EmitOptions {
-        EmitOptions { gpu: Some(target), ..EmitOptions::default() }
-    }
-}
-
-/// Why a kernel has no code in a form.
-#[derive(Debug, thiserror::Error)]
-pub enum EmitError {
-    /// This build does not make the form, or the back end is not up to the kernel.
-    #[error(transparent)]
-    Codegen(#[from] CodegenError),
-    /// The kernel asks for more than the architecture has.
-    #[error(transparent)]
-    Rejected(#[from] CompileError),
-    /// A device does not take the code.
-    #[error(transparent)]
-    Device(#[from] DeviceFailure),
-}
+use polyloom_runtime::{Tier, without_fork};
 
 impl Kernel {
     /// The kernel's code in a form, for launches of [`Kernel::natural_rank`]. LLVM IR and assembly of the host are what

@@ -5,61 +5,18 @@ mod absent;
 #[cfg(feature = "_compute")]
 mod llvm;
 
-use crate::emit::{EmitError, EmitOptions};
+use crate::emit_options::{EmitError, EmitOptions, GpuTarget};
 use crate::kernel::Kernel;
 #[cfg(not(feature = "_compute"))]
 use absent as backend;
 #[cfg(feature = "_compute")]
 use llvm as backend;
-use polyloom_codegen::{CodegenError, Emitter, Form, GridShape, entry_name, gpu_parameter_bytes};
+use polyloom_codegen::{CodegenError, Emitter, Form, entry_name, gpu_parameter_bytes};
 use polyloom_frontend::CompileError;
 use polyloom_ir::verify::{check_arch, check_version, least_version};
 use polyloom_ir::{Arch, Code, Diagnostic, PtxVersion};
 use std::fmt::Display;
 use std::path::PathBuf;
-
-/// Describes what GPU code is made for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct GpuTarget {
-    /// The architecture.
-    pub arch: Arch,
-    /// The version of PTX; by default the least that the architecture needs, or 7.0.
-    pub ptx_version: Option<PtxVersion>,
-    /// Says how the threads of a launch come to their elements.
-    pub shape: GridShape,
-    /// True if the code says which lines of source it is for.
-    pub lines: bool,
-    /// True if the code is for launches of at most 2^27 threads with arrays that are dense, begin at multiples of 64
-    /// bytes and do not overlap, or for any.
-    pub dense: bool,
-}
-
-impl GpuTarget {
-    /// Code for any arrays, with line information, by this architecture's own version of PTX.
-    pub fn new(arch: Arch) -> GpuTarget {
-        GpuTarget { arch, ptx_version: None, shape: GridShape::default(), lines: true, dense: false }
-    }
-
-    /// The version of PTX that is written.
-    ///
-    /// # Errors
-    ///
-    /// When the version asked for does not know the architecture or is not one that there is.
-    pub fn version(&self) -> Result<PtxVersion, CodegenError> {
-        let least = self.arch.ptx_version();
-        let Some(version) = self.ptx_version else { return Ok(least.max(OLDEST_VERSION)) };
-        if version < least {
-            let message = format!("PTX {version} does not know {}, which needs PTX {least}", self.arch);
-            return Err(CodegenError::new(message));
-        }
-        if !PtxVersion::ALL.contains(&version) {
-            let known: Vec<String> = PtxVersion::ALL.iter().map(|version| version.to_string()).collect();
-            let message = format!("PTX {version} cannot be written; the versions are {}", known.join(", "));
-            return Err(CodegenError::new(message));
-        }
-        Ok(version)
-    }
-}
 
 /// Bytes of parameters that any version of PTX allows.
 const OLDEST_PARAMETER_BYTES: u32 = 4352;
@@ -69,9 +26,6 @@ const MOST_PARAMETER_BYTES: u32 = 32_764;
 
 /// Since when a kernel may have more than [`OLDEST_PARAMETER_BYTES`] (PTX ISA, "Kernel Function Parameters").
 const LARGE_PARAMETERS: PtxVersion = PtxVersion { major: 8, minor: 1 };
-
-/// Holds what is written unless the architecture needs a later version.
-const OLDEST_VERSION: PtxVersion = PtxVersion { major: 7, minor: 0 };
 
 /// Returns true if this build makes PTX.
 pub const fn has_compute() -> bool {

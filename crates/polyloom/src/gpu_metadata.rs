@@ -2,8 +2,7 @@
 //! it.
 
 use crate::device::gpu_available;
-use crate::emit::{EmitError, EmitOptions};
-use crate::gpu::GpuTarget;
+use crate::emit_options::{EmitError, EmitOptions, GpuTarget};
 use crate::kernel::Kernel;
 use polyloom_codegen::{CodegenError, Form, GridShape};
 use polyloom_ir::Arch;

@@ -1,6 +1,6 @@
 //! A compiled kernel.
 
-use crate::device::DeviceKernels;
+use crate::device_code::DeviceKernels;
 use crate::session::Session;
 use polyloom_frontend::typed_ast::{TypedParam, TypedProgram};
 use polyloom_frontend::{CompileError, CompiledKernel, ValueType};

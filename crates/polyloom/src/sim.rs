@@ -1,6 +1,6 @@
 //! Kernels on the simulator, device `sim:0`.
 
-use crate::emit::EmitError;
+use crate::emit_options::EmitError;
 use crate::kernel::Kernel;
 use polyloom_ir::Arch;
 use polyloom_ptx::{Counters, Fault, InstClass, Report};

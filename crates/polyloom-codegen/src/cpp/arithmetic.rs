@@ -3,8 +3,8 @@
 use super::body::FunctionWriter;
 use super::expression::Precedence;
 use super::prelude::Helper;
+use super::target::TextTarget;
 use super::types;
-use super::unit::TextTarget;
 use polyloom_ir::{Inst, InstData, Op, Scalar, Type, Value, ValueDef};
 use std::fmt::Write as _;
 
@@ -262,7 +262,7 @@ impl FunctionWriter<'_, '_> {
             let is_alike = self.shape(value).is_modular
                 && other.is_some_and(|bits| bits >> 31 == 0 && (is_equality || bits > 0))
                 && self.scalar_of(value) == Some(Scalar::I32)
-                && (is_equality || self.intervals.of(value).0 >= 0);
+                && (is_equality || self.intervals.of(value).low >= 0);
             if is_alike {
                 self.bits(value, side)
             } else {
@@ -351,7 +351,7 @@ impl FunctionWriter<'_, '_> {
             _ => None,
         };
         // Adding a negative number is subtracting a positive one.
-        let (least, is_constant) = (self.intervals.of(b).0, self.written_constant(b).is_some());
+        let (least, is_constant) = (self.intervals.of(b).low, self.written_constant(b).is_some());
         match opposite.filter(|_| is_constant && least < 0 && least > i64::MIN.into()) {
             Some(opposite) if ty != Scalar::I32 || least > i32::MIN.into() => {
                 self.out.push_str(opposite);

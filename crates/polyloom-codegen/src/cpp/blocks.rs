@@ -244,12 +244,12 @@ impl FunctionWriter<'_, '_> {
                 let index = self.before_cast(data.operands[0]);
                 let is_constant = self.written_constant(index).is_some();
                 let index = self.intervals.of(index);
-                let is_plain = is_constant && index.0 < 0;
+                let is_plain = is_constant && index.low < 0;
                 if let Some(extent) = self.func.as_const(extent).filter(|_| is_plain) {
-                    let _ = write!(self.out, "{}", i128::from(extent) + index.0);
+                    let _ = write!(self.out, "{}", i128::from(extent) + index.low);
                     return true;
                 }
-                let close = if is_plain { format!(" - {}", -index.0) } else { ")".to_owned() };
+                let close = if is_plain { format!(" - {}", -index.low) } else { ")".to_owned() };
                 if !is_plain {
                     self.unit.need(Helper::Wrap);
                     self.out.push_str("wrap(");

@@ -3,7 +3,7 @@
 use super::body::{FunctionWriter, number};
 use super::expression::Precedence;
 use super::prelude::Helper;
-use super::unit::TextTarget;
+use super::target::TextTarget;
 use polyloom_ir::{FunctionKind, Imm, Inst, InstData, Op, Region};
 use std::fmt::Write as _;
 
@@ -78,7 +78,7 @@ impl FunctionWriter<'_, '_> {
         self.declared.insert(variable);
         let name = self.variables.all[variable].name.clone();
         let ty_name = self.unit.type_name(ty.into());
-        let (low, high, step) = (data.operands[0], data.operands[1], self.intervals.of(data.operands[2]).0);
+        let (low, high, step) = (data.operands[0], data.operands[1], self.intervals.of(data.operands[2]).low);
         self.start();
         if self.intervals.counts_plainly(data) {
             let _ = write!(self.out, "for ({ty_name} {name} = ");

@@ -3,7 +3,8 @@
 use super::body::FunctionWriter;
 use super::expression::Precedence;
 use super::prelude::Helper;
-use super::unit::{DefinitionCallee, TextTarget};
+use super::target::TextTarget;
+use super::unit::DefinitionCallee;
 use polyloom_ir::format::{FormatPiece, pieces};
 use polyloom_ir::function::MemoryScope;
 use polyloom_ir::{Imm, Inst, InstData, Op, Scalar, Type, Value};

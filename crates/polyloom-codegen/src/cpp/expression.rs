@@ -7,8 +7,10 @@
 use super::body::FunctionWriter;
 use super::plan::is_table;
 use super::prelude::Helper;
+use super::target::TextTarget;
 use super::types;
-use super::unit::{DefinitionCallee, TextTarget};
+use super::unit::DefinitionCallee;
+use polyloom_ir::analysis::interval::Interval;
 use polyloom_ir::op::Lowering;
 use polyloom_ir::{Composite, Imm, Inst, InstData, Op, Scalar, Type, Value, ValueDef};
 use std::fmt::Write as _;
@@ -209,7 +211,7 @@ impl FunctionWriter<'_, '_> {
 
     pub(super) fn has_plain_count(&self, data: &InstData, ty: Scalar) -> bool {
         data.operands.get(1).is_some_and(|&count| {
-            let (low, high) = self.intervals.of(count);
+            let Interval { low, high } = self.intervals.of(count);
             low >= 0 && high < ty.bits().into()
         })
     }
@@ -271,7 +273,7 @@ impl FunctionWriter<'_, '_> {
 
     /// Returns true if dividend and divisor are such that division is floor division.
     fn divides_naturals(&self, data: &InstData, ty: Scalar) -> bool {
-        let dividend_is_natural = ty.is_unsigned_int() || self.intervals.of(data.operands[0]).0 >= 0;
+        let dividend_is_natural = ty.is_unsigned_int() || self.intervals.of(data.operands[0]).low >= 0;
         let divisor = self.func.as_const(data.operands[1]);
         dividend_is_natural && divisor.is_some_and(|d| d != 0 && d <= (u64::MAX >> (65 - ty.bits())))
     }
@@ -343,7 +345,7 @@ impl FunctionWriter<'_, '_> {
     fn component_at(&mut self, data: &InstData) {
         let (composite, index) = (data.operands[0], data.operands[1]);
         let ty = self.func.ty(composite);
-        let (low, high) = self.intervals.of(index);
+        let Interval { low, high } = self.intervals.of(index);
         let is_inside = low >= 0 && high < ty.as_composite().map_or(0, Composite::n_components) as i128;
         if let Some(table) = self.constant_table(composite) {
             if !is_inside {
@@ -383,7 +385,7 @@ impl FunctionWriter<'_, '_> {
 
     /// Returns true if an index of an axis of known extent is known to be counted from its start and to be on it.
     fn is_inside(&self, data: &InstData) -> bool {
-        let (low, high) = self.intervals.of(data.operands[0]);
+        let Interval { low, high } = self.intervals.of(data.operands[0]);
         matches!(&data.imm, Imm::Extent(of) if low >= 0 && high < i128::from(of.extent))
     }
 
@@ -567,7 +569,7 @@ impl FunctionWriter<'_, '_> {
     /// An index along an axis, counted from the start: the operand with this number.
     fn index(&mut self, inst: Inst, index: Value, operand: usize, extent: AxisLength) {
         let is_constant = self.written_constant(index).is_some();
-        let is_natural = |body: &Self| body.intervals.of(index).0 >= 0;
+        let is_natural = |body: &Self| body.intervals.of(index).low >= 0;
         if !self.negative.contains(&(inst, operand as u8)) || is_constant && is_natural(self) {
             // An index that is unsigned in the text is the same index, because it is not negative.
             if self.shape(index).is_modular && is_natural(self) {
@@ -578,7 +580,7 @@ impl FunctionWriter<'_, '_> {
             return;
         }
         if is_constant {
-            let from_end = -self.intervals.of(index).0;
+            let from_end = -self.intervals.of(index).low;
             match extent {
                 AxisLength::Known(extent) => {
                     let _ = write!(self.out, "{}", i128::from(extent) - from_end);

@@ -6,7 +6,7 @@
 use super::body::FunctionWriter;
 use super::expression::{Precedence, axis};
 use super::prelude::Helper;
-use super::unit::TextTarget;
+use super::target::TextTarget;
 use polyloom_ir::function::{AtomicOrdering, MemoryScope, SharedArray};
 use polyloom_ir::op::OpGroup;
 use polyloom_ir::{Imm, Inst, InstData, Op, Scalar, Type, Value, ValueDef};

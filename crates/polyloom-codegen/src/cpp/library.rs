@@ -5,7 +5,7 @@
 //! not used where something of the user's has a name that stands in it: there it is written anew, with other names.
 
 use super::prelude::Helper;
-use super::unit::TextTarget;
+use super::target::TextTarget;
 use polyloom_ir::{FuncId, Op, Scalar, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;

@@ -29,13 +29,14 @@ mod plan;
 mod prelude;
 mod range;
 mod results;
+mod target;
 mod tensor;
 mod types;
 mod unit;
 mod variables;
 
 pub use library::LibraryTexts;
-pub use unit::TextTarget;
+pub use target::TextTarget;
 
 use crate::backend::CodegenError;
 use polyloom_ir::block_plan::BlockPlan;

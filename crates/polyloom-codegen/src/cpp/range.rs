@@ -3,7 +3,8 @@
 //!
 //! No extent is negative.
 
-use polyloom_ir::range::{self, Range};
+use polyloom_ir::analysis::interval::{self, Interval};
+use polyloom_ir::analysis::range;
 use polyloom_ir::{Function, Imm, Inst, InstData, Op, Region, Scalar, Type, Value, ValueDef};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -17,7 +18,7 @@ pub(super) struct ValueIntervals<'a> {
     /// The loops by their bodies.
     loops: FxHashMap<Region, Inst>,
     /// Holds what has been found, by how far back was looked.
-    known: RefCell<FxHashMap<(Value, u32), Range>>,
+    known: RefCell<FxHashMap<(Value, u32), Interval>>,
 }
 
 impl<'a> ValueIntervals<'a> {
@@ -28,13 +29,13 @@ impl<'a> ValueIntervals<'a> {
     }
 
     /// The least and the greatest number that an integer can be.
-    pub(super) fn of(&self, value: Value) -> Range {
+    pub(super) fn of(&self, value: Value) -> Interval {
         self.within(value, MAX_DEPTH)
     }
 
     /// Returns true if a sum, difference, product or negation has its mathematical value.
     pub(super) fn is_exact(&self, data: &InstData, ty: Scalar) -> bool {
-        self.arithmetic(data, MAX_DEPTH).is_some_and(|found| fits(found, full(ty)))
+        self.arithmetic(data, MAX_DEPTH).is_some_and(|found| Interval::full(ty).contains(found))
     }
 
     /// Returns true if a loop may count until its end is passed, as C++ does, rather than for so many iterations,
@@ -43,11 +44,12 @@ impl<'a> ValueIntervals<'a> {
         let [high, step] = [data.operands[1], data.operands[2]];
         let Some(ty) = self.func.ty(step).as_scalar() else { return false };
         let (step, end) = (self.of(step), self.of(high));
-        let after_last = if step.0 > 0 { end.1 - 1 + step.0 } else { end.0 + 1 + step.0 };
-        self.func.as_const(data.operands[2]).is_some_and(|step| step != 0) && fits((after_last, after_last), full(ty))
+        let after_last = if step.low > 0 { end.high - 1 + step.low } else { end.low + 1 + step.low };
+        self.func.as_const(data.operands[2]).is_some_and(|step| step != 0)
+            && Interval::full(ty).contains(Interval::one(after_last))
     }
 
-    fn within(&self, value: Value, depth: u32) -> Range {
+    fn within(&self, value: Value, depth: u32) -> Interval {
         if let Some(&known) = self.known.borrow().get(&(value, depth)) {
             return known;
         }
@@ -56,11 +58,12 @@ impl<'a> ValueIntervals<'a> {
         found
     }
 
-    fn looked_up(&self, value: Value, depth: u32) -> Range {
+    fn looked_up(&self, value: Value, depth: u32) -> Interval {
         let func = self.func;
-        let Type::Scalar(ty) = func.ty(value) else { return (i64::MIN.into(), u64::MAX.into()) };
+        let any = Interval::new(i64::MIN.into(), u64::MAX.into());
+        let Type::Scalar(ty) = func.ty(value) else { return any };
         if ty.is_float() {
-            return (i64::MIN.into(), u64::MAX.into());
+            return any;
         }
         let found = match func.values[value].def {
             // Values that take no time to look at are looked at however far away they are.
@@ -70,10 +73,10 @@ impl<'a> ValueIntervals<'a> {
             ValueDef::Param(..) if depth > 0 => self.counter(value, depth),
             _ => None,
         };
-        found.filter(|&found| fits(found, full(ty))).unwrap_or(full(ty))
+        found.filter(|&found| Interval::full(ty).contains(found)).unwrap_or(Interval::full(ty))
     }
 
-    fn computed(&self, data: &InstData, ty: Scalar, depth: u32) -> Option<Range> {
+    fn computed(&self, data: &InstData, ty: Scalar, depth: u32) -> Option<Interval> {
         let func = self.func;
         let operand = |index: usize| self.within(data.operands[index], depth - 1);
         if matches!(data.op, Op::Min | Op::Max) && data.operands.len() != 2 {
@@ -86,63 +89,52 @@ impl<'a> ValueIntervals<'a> {
                 let unused = 64 - ty.bits();
                 let number =
                     if ty.is_signed_int() { ((bits << unused) as i64 >> unused).into() } else { i128::from(bits) };
-                (number, number)
+                Interval::one(number)
             }
-            Op::Dim => (0, i32::MAX.into()),
+            Op::Dim => Interval::new(0, i32::MAX.into()),
             Op::WrapIndex => {
                 let (Imm::Extent(of), found) = (&data.imm, operand(0)) else { return None };
                 let extent = i128::from(of.extent);
-                if !fits(found, (-extent, extent - 1)) {
+                if !Interval::new(-extent, extent - 1).contains(found) {
                     return None;
                 }
-                if found.0 >= 0 { found } else { (0, extent - 1) }
+                if found.low >= 0 { found } else { Interval::new(0, extent - 1) }
             }
             Op::Cast if func.ty(data.operands[0]).as_scalar().is_some_and(|from| !from.is_float()) => {
                 self.within(data.operands[0], depth)
             }
             Op::Add | Op::Sub | Op::Mul | Op::Neg => self.arithmetic(data, depth)?,
-            Op::Min => {
-                let (a, b) = (operand(0), operand(1));
-                (a.0.min(b.0), a.1.min(b.1))
-            }
-            Op::Max => {
-                let (a, b) = (operand(0), operand(1));
-                (a.0.max(b.0), a.1.max(b.1))
-            }
+            Op::Min | Op::Max => interval::binary(data.op, operand(0), operand(1), ty),
             Op::BitAnd => {
                 let (a, b) = (operand(0), operand(1));
-                match (a.0 >= 0, b.0 >= 0) {
-                    (true, true) => (0, a.1.min(b.1)),
-                    (true, false) => (0, a.1),
-                    (false, true) => (0, b.1),
-                    (false, false) => return None,
+                if a.low < 0 && b.low < 0 {
+                    return None;
                 }
+                interval::binary(data.op, a, b, ty)
             }
             Op::Rshift => {
                 let (a, count) = (operand(0), operand(1));
-                if a.0 < 0 || count.0 < 0 || count.1 > 63 {
+                if a.low < 0 || count.low < 0 || count.high > 63 {
                     return None;
                 }
-                (a.0 >> count.1, a.1 >> count.0)
+                Interval::new(a.low >> count.high, a.high >> count.low)
             }
             Op::Mod => {
                 let (a, b) = (operand(0), operand(1));
-                if b.0 <= 0 {
+                if b.low <= 0 {
                     return None;
                 }
-                (if a.0 < 0 { 1 - b.1 } else { 0 }, if a.1 < 0 { 0 } else { a.1.min(b.1 - 1) })
+                let most = if a.high < 0 { 0 } else { a.high.min(b.high - 1) };
+                Interval::new(if a.low < 0 { 1 - b.high } else { 0 }, most)
             }
             Op::Div | Op::FloorDiv => {
                 let (a, b) = (operand(0), operand(1));
-                if a.0 < 0 || b.0 <= 0 {
+                if a.low < 0 || b.low <= 0 {
                     return None;
                 }
-                (a.0 / b.1, a.1 / b.0)
+                Interval::new(a.low / b.high, a.high / b.low)
             }
-            Op::Select => {
-                let (a, b) = (operand(1), operand(2));
-                (a.0.min(b.0), a.1.max(b.1))
-            }
+            Op::Select => operand(1).union(operand(2)),
             Op::Component => {
                 let (Imm::Component(number), ValueDef::Result(whole, _)) =
                     (&data.imm, func.values[data.operands[0]].def)
@@ -158,28 +150,23 @@ impl<'a> ValueIntervals<'a> {
     }
 
     /// Returns what a sum, difference, product or negation comes to, before it wraps.
-    fn arithmetic(&self, data: &InstData, depth: u32) -> Option<Range> {
+    fn arithmetic(&self, data: &InstData, depth: u32) -> Option<Interval> {
         if depth == 0 {
             return None;
         }
         let operand = |index: usize| self.within(data.operands[index], depth - 1);
         let a = operand(0);
         Some(match data.op {
-            Op::Neg => (-a.1, -a.0),
-            Op::Add => (a.0 + operand(1).0, a.1 + operand(1).1),
-            Op::Sub => (a.0 - operand(1).1, a.1 - operand(1).0),
-            Op::Mul => {
-                let b = operand(1);
-                let corners =
-                    [a.0.checked_mul(b.0)?, a.0.checked_mul(b.1)?, a.1.checked_mul(b.0)?, a.1.checked_mul(b.1)?];
-                (*corners.iter().min()?, *corners.iter().max()?)
-            }
+            Op::Neg => a.negated(),
+            Op::Add => a.plus(operand(1)),
+            Op::Sub => a.minus(operand(1)),
+            Op::Mul => a.times(operand(1)),
             _ => return None,
         })
     }
 
     /// The numbers that a loop counts through.
-    fn counter(&self, value: Value, depth: u32) -> Option<Range> {
+    fn counter(&self, value: Value, depth: u32) -> Option<Interval> {
         let func = self.func;
         let ValueDef::Param(region, 0) = func.values[value].def else { return None };
         if region == func.body {
@@ -189,18 +176,5 @@ impl<'a> ValueIntervals<'a> {
         let [low, high] = [0, 1].map(|index| self.within(owner.operands[index], depth - 1));
         let step = self.within(owner.operands[2], depth - 1);
         Some(range::of_counter(low, high, step))
-    }
-}
-
-fn fits(inner: Range, outer: Range) -> bool {
-    outer.0 <= inner.0 && inner.1 <= outer.1
-}
-
-fn full(ty: Scalar) -> Range {
-    let bits = ty.bits();
-    match ty {
-        Scalar::Bool => (0, 1),
-        _ if ty.is_signed_int() => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
-        _ => (0, (1 << bits) - 1),
     }
 }

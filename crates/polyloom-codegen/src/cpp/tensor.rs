@@ -2,7 +2,7 @@
 
 use super::body::FunctionWriter;
 use super::prelude::Helper;
-use super::unit::TextTarget;
+use super::target::TextTarget;
 use polyloom_ir::function::CacheUse;
 use polyloom_ir::{AddressSpace, Imm, Inst, InstData, Op, Scalar, Type, Value};
 use std::fmt::Write as _;

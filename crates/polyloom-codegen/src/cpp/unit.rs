@@ -5,6 +5,7 @@ use super::library::{Defined, LibraryKey, LibraryText, TextNeeds};
 use super::names::{ScopeNames, identifier};
 use super::plan::draws;
 use super::prelude::{Helper, HelperText, TypeSet};
+use super::target::TextTarget;
 use super::{CppOptions, TextSemantics, types};
 use crate::abi::SiteTable;
 use crate::backend::CodegenError;
@@ -17,32 +18,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-
-/// The language of the text.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum TextTarget {
-    /// C++17 for the CPU.
-    Cpp,
-    /// CUDA C++ for NVIDIA GPUs.
-    Cuda,
-}
-
-impl TextTarget {
-    /// Returns what stands before a function.
-    pub(super) fn function(self) -> &'static str {
-        match self {
-            TextTarget::Cpp => "inline",
-            TextTarget::Cuda => "__device__ inline",
-        }
-    }
-
-    fn member_function(self) -> &'static str {
-        match self {
-            TextTarget::Cpp => "",
-            TextTarget::Cuda => "__device__ ",
-        }
-    }
-}
 
 /// The functions that instructions name.
 #[derive(Clone, Copy)]

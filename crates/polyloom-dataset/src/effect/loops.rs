@@ -1,7 +1,7 @@
 //! Values that nothing reads, and values that a loop makes anew in each round although none of what they are made of
 //! changes in it.
 
-use super::{EffectFinding, is_place};
+use super::finding::{EffectFinding, is_place};
 use polyloom::{Function, Inst, InstData, Op, Region, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 

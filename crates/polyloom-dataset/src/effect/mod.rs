@@ -12,6 +12,7 @@
 //! Design: `docs/design/dataset-verification.md`.
 
 mod arms;
+mod finding;
 mod known;
 mod learn;
 mod loops;
@@ -23,35 +24,23 @@ mod terms;
 mod walk;
 mod whole;
 
-use crate::generate::{Category, DatasetProgram, ProgramInput};
-use crate::verify::{Reason, RejectedProof};
+use crate::generate::{DatasetProgram, ProgramInput};
+use crate::proof::RejectedProof;
+use finding::is_looked_at;
 pub(crate) use observed::KernelObservations;
-use polyloom::op::OpGroup;
-use polyloom::{Kernel, Op, Span};
+use polyloom::Kernel;
 use walk::EffectWalk;
-
-/// Describes what is wrong with an operation, and where.
-struct EffectFinding {
-    span: Span,
-    /// The operation, or the variable it gives a value.
-    subject: String,
-    what: &'static str,
-}
 
 /// Tells whether each operation of a generated kernel has an effect, as far as can be told without running it.
 ///
 /// # Errors
 ///
-/// [`Reason::NoEffect`], with the first operation that has none.
+/// [`Reason::NoEffect`](crate::Reason::NoEffect), with the first operation that has none.
 pub(crate) fn check(program: &DatasetProgram, kernel: &Kernel) -> Result<(), Box<RejectedProof>> {
     match is_looked_at(program) {
         true => every_operation(kernel, &program.inputs),
         false => Ok(()),
     }
-}
-
-fn is_looked_at(program: &DatasetProgram) -> bool {
-    program.category != Category::Composite.name()
 }
 
 fn every_operation(kernel: &Kernel, inputs: &[ProgramInput]) -> Result<(), Box<RejectedProof>> {
@@ -62,24 +51,10 @@ fn every_operation(kernel: &Kernel, inputs: &[ProgramInput]) -> Result<(), Box<R
     found.map_or(Ok(()), |finding| Err(finding.reject(kernel)))
 }
 
-impl EffectFinding {
-    fn reject(self, kernel: &Kernel) -> Box<RejectedProof> {
-        let EffectFinding { span, subject, what } = self;
-        let line = kernel.sources().locate(span).map_or(0, |(_, position)| position.line);
-        RejectedProof::new(Reason::NoEffect, format!("line {line}: `{subject}` {what}"))
-    }
-}
-
-/// Returns true if it says where a thread is, or how large something is: what a kernel begins with, whether it needs
-/// all of it or not.
-fn is_place(op: Op) -> bool {
-    matches!(op.info().group, OpGroup::Index | OpGroup::Gpu)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::{InputValues, generate};
+    use crate::generate::{Category, InputValues, generate};
     use crate::verify::KernelVerifier;
     use polyloom::Arch;
 

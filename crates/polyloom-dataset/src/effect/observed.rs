@@ -3,10 +3,10 @@
 //! Operations on values that come from data are looked at, where data is elements of arrays, random numbers and arguments
 //! that are no integers. Where a thread is and how large something is are what a kernel begins with.
 
-use super::{EffectFinding, is_looked_at, is_place};
+use super::finding::{EffectFinding, is_looked_at, is_place};
 use crate::generate::DatasetProgram;
+use crate::proof::RejectedProof;
 use crate::text::functions;
-use crate::verify::RejectedProof;
 use polyloom::op::{OpEffect, OpGroup};
 use polyloom::{Function, FunctionKind, Kernel, LaunchObserver, ObservedOp, Op, Region, Span, Value};
 use rustc_hash::{FxHashMap, FxHashSet};

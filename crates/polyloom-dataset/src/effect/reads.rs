@@ -1,7 +1,7 @@
 //! What of values is read: of a vector one component, of a number its size alone, of a bounded number whether it passes
 //! a number within the bounds.
 
-use super::EffectFinding;
+use super::finding::EffectFinding;
 use polyloom::{Composite, Function, Imm, InstData, Op, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

@@ -1,12 +1,13 @@
 //! The walk through a kernel and the functions it calls, in the order of execution.
 
+use super::arms;
+use super::finding::{EffectFinding, is_place};
 use super::known::{NumberId, NumberTable, Text, ValueFacts, ValueOrigin, meet, text};
 use super::learn::CompoundConditions;
 use super::results::{self, exchanged, facts};
 use super::rules::{fault, is_of_integers};
 use super::terms::{self, SumTerms};
 use super::whole::WholeNumber;
-use super::{EffectFinding, arms, is_place};
 use crate::generate::{InputValues, NumberRange, ProgramInput, within_type};
 use polyloom::op::OpEffect;
 use polyloom::{FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value, scalar_bits};

@@ -3,12 +3,12 @@
 mod inputs;
 
 use crate::generate::DatasetProgram;
-use crate::verify::{KernelVerifier, Reason, RejectedProof};
+use crate::proof::{Reason, RejectedProof};
+use crate::verify::KernelVerifier;
 use polyloom::{Kernel, SourceFile, SourceUnit};
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 /// Files with kernels, read once. A kernel's index is its place in them, in the order of names and then of the text.
 pub struct KernelFiles {

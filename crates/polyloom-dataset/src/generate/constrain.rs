@@ -1,17 +1,11 @@
 //! What brings values to where functions are defined, where nothing that is known of them is enough.
 
+use super::bounded_value::BoundedValue;
 use super::domain::OperandNeed;
 use super::expr::GeneratedExpr;
 use super::generator::KernelGenerator;
 use super::range::NumberRange;
 use polyloom::{Composite, Op, Scalar, Type};
-
-/// A value that has been brought to a size, and the variable that has it since.
-pub(super) struct BoundedValue {
-    of: String,
-    name: String,
-    index: usize,
-}
 
 impl KernelGenerator {
     /// The expression, or one made of it that is as needed.

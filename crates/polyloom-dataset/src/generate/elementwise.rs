@@ -1,9 +1,10 @@
 //! Kernels of one thread for each element.
 
-use super::expr::{GeneratedExpr, SumParts};
+use super::expr::GeneratedExpr;
 use super::generator::{KernelGenerator, name_of};
 use super::program::{Category, DatasetProgram};
 use super::range::NumberRange;
+use super::sum_parts::SumParts;
 use super::usage;
 use polyloom::{Composite, MAX_DIMS, Random, Scalar, Type};
 

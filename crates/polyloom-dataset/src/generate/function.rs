@@ -2,22 +2,12 @@
 
 use super::domain::OperandNeed;
 use super::expr::GeneratedExpr;
+use super::generated_function::GeneratedFunction;
 use super::generator::KernelGenerator;
 use super::names::{self, NameRole};
 use super::program::{Category, DatasetProgram};
 use super::range::NumberRange;
 use polyloom::{Op, Random, Type};
-
-/// A function of one result.
-#[derive(Clone, Debug)]
-pub(super) struct GeneratedFunction {
-    name: String,
-    params: Vec<Type>,
-    result: Type,
-    /// Holds what it gives for parameters in their [range](KernelGenerator::param_range).
-    range: NumberRange,
-    is_called: bool,
-}
 
 /// A kernel whose work is done by functions.
 pub(super) fn draft(random: Random, difficulty: u8) -> Option<DatasetProgram> {

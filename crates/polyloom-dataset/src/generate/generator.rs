@@ -3,18 +3,18 @@
 mod finish;
 mod parameters;
 
-use super::constrain::BoundedValue;
+use super::bounded_value::BoundedValue;
+use super::condition_tests::{KnownTest, Roots};
 use super::docstring::{self, DocSentence, FunctionSummary};
-use super::expr::{BindingStrength, GeneratedExpr, SumParts};
-use super::function::GeneratedFunction;
-use super::hoist;
-use super::known::{KnownTest, Roots};
+use super::expr::{BindingStrength, GeneratedExpr};
+use super::generated_function::GeneratedFunction;
 use super::names::{KernelNames, NameRole};
+use super::overloads::{OVERLOADS, TypeChoices, is_in_warp};
 use super::program::{ProgramExtent, ProgramInput};
 use super::range::NumberRange;
+use super::sum_parts::SumParts;
 use super::usage::{self, NameUsage, repeats};
-use super::values::{OVERLOADS, TypeChoices, is_in_warp};
-use super::words;
+use super::{hoist, words};
 use polyloom::{Composite, Op, Random, Scalar, Type};
 use smallvec::smallvec;
 use std::fmt::Write as _;

@@ -1,58 +1,10 @@
 //! What the tests around a statement have decided, so that nothing is asked twice.
 
-use super::expr::{GeneratedExpr, SumParts};
+use super::condition_tests::{ConditionTest, KnownTest, Roots, ValueBound};
+use super::expr::GeneratedExpr;
 use super::generator::KernelGenerator;
-use super::range::NumberRange;
-use smallvec::{SmallVec, smallvec};
-
-/// A comparison of a value with a number.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct ValueBound {
-    /// True if the value is less, or at most this.
-    pub(super) is_below: bool,
-    /// True if the number itself is out.
-    pub(super) is_strict: bool,
-    pub(super) at: f64,
-    /// True if the value is a variable and nothing else.
-    pub(super) is_bare: bool,
-}
-
-impl ValueBound {
-    fn negated(self) -> ValueBound {
-        ValueBound { is_below: !self.is_below, is_strict: !self.is_strict, ..self }
-    }
-
-    /// Returns what is left of numbers for which it holds.
-    fn narrowed(self, range: NumberRange, is_whole: bool) -> NumberRange {
-        let step = if is_whole && self.is_strict { 1.0 } else { 0.0 };
-        match self.is_below {
-            true => NumberRange::new(range.low, range.high.min(self.at - step)),
-            false => NumberRange::new(range.low.max(self.at + step), range.high),
-        }
-    }
-}
-
-/// One of the tests that a condition is made of.
-#[derive(Clone, Debug)]
-pub(super) struct ConditionTest {
-    /// Holds what the tested value comes from.
-    roots: Roots,
-    bound: Option<ValueBound>,
-    /// The variable that it is on.
-    of: Option<usize>,
-    /// True if the ranges of its operands leave one answer.
-    is_plain: bool,
-}
-
-/// Says where values come from: variables by number, components by the hash of their text.
-pub(super) type Roots = SmallVec<[i64; 4]>;
-
-/// A test whose outcome is known.
-pub(super) struct KnownTest {
-    roots: Roots,
-    /// The variable whose range it has narrowed, and what that was.
-    narrowed: Option<(usize, NumberRange)>,
-}
+use super::sum_parts::SumParts;
+use smallvec::smallvec;
 
 impl KernelGenerator {
     /// Returns what a value comes from.
@@ -146,9 +98,4 @@ impl KernelGenerator {
         }
         done
     }
-}
-
-/// The tests of a condition that does not hold.
-pub(super) fn negated(asks: &[ConditionTest]) -> Vec<ConditionTest> {
-    asks.iter().map(|ask| ConditionTest { bound: ask.bound.map(ValueBound::negated), ..ask.clone() }).collect()
 }

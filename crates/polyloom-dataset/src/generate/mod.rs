@@ -6,7 +6,9 @@
 
 mod atomics;
 mod blocks;
+mod bounded_value;
 mod composite;
+mod condition_tests;
 mod constrain;
 mod difficulty;
 mod docstring;
@@ -16,10 +18,12 @@ mod elementwise;
 mod expr;
 mod flow;
 mod function;
+mod generated_function;
 mod generator;
 mod hoist;
 mod known;
 mod names;
+mod overloads;
 mod program;
 mod range;
 mod roles;
@@ -27,6 +31,7 @@ mod rows;
 mod sense;
 mod stencil;
 mod structure;
+mod sum_parts;
 mod tensor;
 mod usage;
 mod values;
@@ -38,6 +43,9 @@ pub use program::{Category, DatasetProgram, InputValues, ProgramExtent, ProgramI
 pub(crate) use range::NumberRange;
 
 use polyloom::Random;
+
+/// The generator's version: another number, other kernels for the same seed.
+pub(crate) const GENERATOR: u32 = 9;
 
 /// The kernel of a category with this seed; the same on every machine.
 pub fn generate(category: Category, seed: u64) -> DatasetProgram {

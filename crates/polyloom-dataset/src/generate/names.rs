@@ -1,7 +1,7 @@
 //! What a programmer would call things.
 
-use super::expr::SumParts;
 use super::program::Category;
+use super::sum_parts::SumParts;
 use polyloom::{Op, Random, Type};
 
 const SCALARS: [&str; 31] = [

@@ -1,6 +1,7 @@
 use super::*;
 use crate::produce::drafts;
-use crate::verify::{KernelVerifier, Reason};
+use crate::proof::Reason;
+use crate::verify::KernelVerifier;
 use polyloom::op::OpSpelling;
 use polyloom::{Arch, Kernel, Op, Session, SourceFile, SourceUnit};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -94,7 +95,7 @@ const NEVER: [(Op, &str); 0] = [];
 
 #[test]
 fn every_builtin_occurs() {
-    let mut missing: BTreeSet<Op> = values::OVERLOADS.iter().map(|overload| overload.op).collect();
+    let mut missing: BTreeSet<Op> = overloads::OVERLOADS.iter().map(|overload| overload.op).collect();
     for (op, _) in NEVER {
         assert!(missing.remove(&op), "{} is no builtin of values", op.name());
     }

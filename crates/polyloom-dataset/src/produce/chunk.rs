@@ -1,44 +1,16 @@
 //! The files of a chunk: rows by split, what was rejected, and the keys by which rows are told from those to come.
 
 use super::journal::{ChunkJournal, JournalBatch, JournalRow};
-use super::manifest::{ChunkFiles, DatasetManifest, FileRecord, TemporaryFile, read_file};
-use super::settings::{DedupKey, FileFormat, ProduceSettings};
+use super::manifest::{ChunkFiles, DatasetManifest, FileRecord, TemporaryFile};
+use super::reject_record::{DUPLICATE, GIVEN_UP, RejectRecord};
+use super::row_keys::{RowKeys, SPLITS};
+use super::settings::{FileFormat, ProduceSettings};
 use super::sink::RowSink;
-use super::work::{IndexOutcome, IndexResult, Key, MadeRow, RejectedKernel};
-use super::{DUPLICATE, GIVEN_UP};
-use crate::KernelHashes;
-use crate::generate::DatasetProgram;
+use super::work::{IndexOutcome, IndexResult, MadeRow};
 use crate::row::{Row, SelectedColumns};
-use crate::similarity::Bands;
 use crate::statistics::{OpCounts, RowStatistics};
-use serde::{Deserialize, Serialize};
-use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-
-/// The folders that files are in.
-pub(crate) const FOLDERS: [&str; 3] = ["data", "rejects", "keys"];
-
-/// Parts of a data set, and how many of a hundred structures are in each.
-pub(crate) const SPLITS: [(&str, u128); 3] = [("train", 90), ("validation", 5), ("test", 5)];
-
-/// Returns true if a path is that of a file of a chunk.
-pub(crate) fn is_file_name(path: &str) -> bool {
-    let Some((folder, name)) = path.split_once('/') else { return false };
-    let Some((stem, extension)) = name.split_once('.') else { return false };
-    let number = match folder {
-        "data" => {
-            let is_known = [FileFormat::Jsonl, FileFormat::JsonlZstd, FileFormat::Parquet]
-                .iter()
-                .any(|f| f.extension() == extension);
-            let mut numbers = SPLITS.iter().filter_map(|(split, _)| stem.strip_prefix(split)?.strip_prefix('-'));
-            numbers.next().filter(|_| is_known)
-        }
-        "rejects" => Some(stem).filter(|_| extension == "jsonl"),
-        _ => Some(stem).filter(|_| folder == "keys" && extension == "bin"),
-    };
-    number.is_some_and(|digits| digits.len() >= 5 && digits.bytes().all(|byte| byte.is_ascii_digit()))
-}
 
 /// A chunk that is being written.
 pub(crate) struct OpenChunk<'a> {
@@ -246,163 +218,4 @@ impl<'a> OpenChunk<'a> {
         manifest.write(&self.folder)?;
         self.journal.map_or(Ok(()), ChunkJournal::remove)
     }
-}
-
-/// Why a kernel is no row, or an index has none.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RejectRecord {
-    pub(crate) index: u64,
-    pub(crate) reason: String,
-    /// Holds what tells the kernel from others, if it is a duplicate: its hash, as hexadecimal digits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) category: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    origin: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    python_source: Option<String>,
-}
-
-impl RejectRecord {
-    /// An index without a row.
-    pub(crate) fn of_index(index: u64, reason: &str) -> RejectRecord {
-        RejectRecord {
-            index,
-            reason: reason.to_owned(),
-            key: None,
-            category: None,
-            origin: None,
-            detail: None,
-            python_source: None,
-        }
-    }
-
-    /// An index whose kernel a row is like.
-    pub(crate) fn duplicate(index: u64, key: Key) -> RejectRecord {
-        RejectRecord { key: Some(format!("{key:032x}")), ..RejectRecord::of_index(index, DUPLICATE) }
-    }
-
-    fn of_kernel(index: u64, rejected: &RejectedKernel) -> RejectRecord {
-        let RejectedKernel { category, origin, source, reject } = rejected;
-        RejectRecord {
-            category: Some(category.to_string()),
-            origin: origin.clone(),
-            detail: Some(reject.detail.clone()),
-            python_source: source.clone(),
-            ..RejectRecord::of_index(index, reject.reason.name())
-        }
-    }
-
-    /// Returns true if it is of this kernel.
-    pub(crate) fn is_of(&self, program: &DatasetProgram) -> bool {
-        let (category, source) = (self.category.as_deref(), self.python_source.as_deref());
-        (category, source) == (Some(&*program.category), Some(&*program.source))
-    }
-
-    /// Returns what tells the kernel from others, if it is a duplicate.
-    pub(crate) fn key(&self) -> Option<Key> {
-        Key::from_str_radix(self.key.as_deref()?, 16).ok()
-    }
-}
-
-/// The part of the data set that a structure belongs to, wherever and whenever it is generated.
-fn split(structure: Key) -> usize {
-    let mut at = structure % 100;
-    for (split, (_, share)) in SPLITS.iter().enumerate() {
-        if at < *share {
-            return split;
-        }
-        at -= share;
-    }
-    0
-}
-
-/// The name of the part of the data set that a structure belongs to.
-pub(crate) fn split_name(structure: &str) -> &'static str {
-    SPLITS[split(Key::from_str_radix(structure, 16).unwrap_or_default())].0
-}
-
-/// By which a row is told from others.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct RowKeys {
-    pub(super) exact: Key,
-    pub(super) alpha: Key,
-    pub(super) structure: Key,
-    pub(crate) bands: Bands,
-    pub(crate) index: u64,
-}
-
-impl RowKeys {
-    const BYTES: usize = 88;
-
-    pub(crate) fn of(hashes: &KernelHashes, bands: Bands, index: u64) -> RowKeys {
-        let key = |digits: &str| Key::from_str_radix(digits, 16).unwrap_or_default();
-        let KernelHashes { exact, alpha, structure } = hashes;
-        RowKeys { exact: key(exact), alpha: key(alpha), structure: key(structure), bands, index }
-    }
-
-    /// Returns which part of the data set the row belongs to.
-    pub(crate) fn split(&self) -> usize {
-        split(self.structure)
-    }
-
-    /// The one that counts.
-    pub(crate) fn key(&self, dedup: DedupKey) -> Key {
-        match dedup {
-            DedupKey::Exact => self.exact,
-            DedupKey::Alpha => self.alpha,
-            DedupKey::Structure => self.structure,
-        }
-    }
-
-    fn to_bytes(self) -> Vec<u8> {
-        let hashes = [self.exact, self.alpha, self.structure].into_iter().flat_map(Key::to_le_bytes);
-        hashes.chain(self.bands.into_iter().chain([self.index]).flat_map(u64::to_le_bytes)).collect()
-    }
-
-    fn from_bytes(bytes: &[u8; RowKeys::BYTES]) -> RowKeys {
-        let (hashes, bands) = bytes.split_at(48);
-        let mut hashes = hashes.as_chunks::<16>().0.iter().map(|bytes| Key::from_le_bytes(*bytes));
-        let mut hash = || hashes.next().unwrap_or_default();
-        let mut numbers = bands.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
-        let mut number = || numbers.next().unwrap_or_default();
-        let (exact, alpha, structure) = (hash(), hash(), hash());
-        let bands = [number(), number(), number(), number()];
-        RowKeys { exact, alpha, structure, bands, index: number() }
-    }
-}
-
-/// Hands over the keys of all rows of a folder.
-pub(super) fn read_keys(manifest: &DatasetManifest, folder: &Path, mut take: impl FnMut(RowKeys)) -> io::Result<()> {
-    for chunk in &manifest.chunks {
-        read_chunk_keys(chunk, folder)?.into_iter().for_each(&mut take);
-    }
-    Ok(())
-}
-
-/// Returns the number of keys the files of a chunk hold.
-pub(crate) fn count_chunk_keys(chunk: &ChunkFiles, folder: &Path) -> io::Result<u64> {
-    let bytes = key_files(chunk).map(|file| Ok(fs::metadata(folder.join(&file.path))?.len()));
-    Ok(bytes.sum::<io::Result<u64>>()? / RowKeys::BYTES as u64)
-}
-
-fn key_files(chunk: &ChunkFiles) -> impl Iterator<Item = &FileRecord> {
-    chunk.files.iter().filter(|file| file.path.starts_with("keys/"))
-}
-
-/// The keys of the rows of a chunk, in order.
-pub(crate) fn read_chunk_keys(chunk: &ChunkFiles, folder: &Path) -> io::Result<Vec<RowKeys>> {
-    let mut keys = Vec::new();
-    for file in key_files(chunk) {
-        let bytes = read_file(&folder.join(&file.path))?;
-        if blake3::hash(&bytes).to_hex().as_str() != file.blake3 || bytes.len() % RowKeys::BYTES != 0 {
-            return Err(file.changed());
-        }
-        keys.extend(bytes.as_chunks::<{ RowKeys::BYTES }>().0.iter().map(RowKeys::from_bytes));
-    }
-    Ok(keys)
 }

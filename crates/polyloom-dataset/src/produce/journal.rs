@@ -5,8 +5,9 @@
 //! frames, each a length, a BLAKE3 hash and a compressed batch, because a frame that was cut off must not be taken for a
 //! whole one. Batches are written only after [`PERIOD`], so that fast runs, which finish a chunk sooner, pay nothing.
 
-use super::chunk::{RejectRecord, RowKeys};
-use super::manifest::TEMPORARY;
+use super::file_names::TEMPORARY;
+use super::reject_record::RejectRecord;
+use super::row_keys::RowKeys;
 use crate::statistics::RowStatistics;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};

@@ -3,8 +3,9 @@
 //! Files are written under temporary names, synced, renamed, and then listed here, which is itself replaced in one step.
 //! What is not listed was not finished and is removed when the run goes on, so that a run may be killed at any moment.
 
-use super::chunk::{FOLDERS, SPLITS, is_file_name};
+use super::file_names::{FOLDERS, TEMPORARY, is_file_name};
 use super::journal::ChunkJournal;
+use super::row_keys::SPLITS;
 use super::settings::ProduceSettings;
 use crate::statistics::{Histogram, RowStatistics};
 use serde::{Deserialize, Serialize};
@@ -15,8 +16,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub(crate) const NAME: &str = "manifest.json";
-/// Says how the names of files end that are not complete.
-pub(super) const TEMPORARY: &str = ".tmp";
 
 /// The list of what is finished.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -1,22 +1,30 @@
 //! Producing data sets: kernels are generated, verified, told from those before, and written, a chunk of files at a time.
 
 mod chunk;
+mod file_names;
 mod journal;
+mod key_files;
 mod manifest;
 mod parquet;
+mod reject_record;
+mod row_keys;
 mod settings;
 mod sink;
+mod source_settings;
 mod work;
 
 pub use manifest::{ChunkFiles, DatasetManifest, FileRecord};
-pub use settings::{DedupKey, FileFormat, ProduceSettings, ShardNumber, SourceSettings};
+pub use settings::{DedupKey, FileFormat, ProduceSettings, ShardNumber};
+pub use source_settings::SourceSettings;
 
-pub(crate) use chunk::{
-    FOLDERS, OpenChunk, RejectRecord, RowKeys, SPLITS, count_chunk_keys, read_chunk_keys, split_name,
-};
+pub(crate) use chunk::OpenChunk;
+pub(crate) use file_names::FOLDERS;
+pub(crate) use key_files::{count_chunk_keys, read_chunk_keys};
 pub(crate) use manifest::{NAME as MANIFEST, read_file};
+pub(crate) use reject_record::{DUPLICATE, GIVEN_UP, NEARLY_ALIKE, RejectRecord};
+pub(crate) use row_keys::{Key, RowKeys, SPLITS, split_name};
 pub(crate) use sink::{Lines, RowEncoder, read_lines};
-pub(crate) use work::{Key, drafts};
+pub(crate) use work::drafts;
 
 use crate::card::{DatasetSummary, UniqueRatios, card};
 use crate::found::KernelFiles;
@@ -27,7 +35,7 @@ use crate::similarity::BandSketch;
 use crate::text::{DeviceColumns, KernelTexts};
 use crate::tools::{ColumnTools, WarpEmitter, wants_warp};
 use crate::verify::KernelVerifier;
-use chunk::read_keys;
+use key_files::read_keys;
 use manifest::{FolderLock, replace};
 use polyloom::{Arch, SessionError};
 use std::collections::HashSet;
@@ -354,13 +362,6 @@ fn write_card(manifest: &DatasetManifest, folder: &Path) -> Result<(), ProduceEr
     written().map_err(stopped(folder))
 }
 
-/// Why an index has no row whose every kernel was rejected.
-pub(crate) const GIVEN_UP: &str = "given_up";
-/// Why a row is not taken that is like one that is.
-pub(crate) const DUPLICATE: &str = "duplicate";
-/// Why a row is not taken that too many are nearly like.
-pub(crate) const NEARLY_ALIKE: &str = "nearly_alike";
-
 /// Says which rows are taken: those that are not known, and of those that are nearly alike so many.
 struct DedupSelection<'a> {
     dedup: DedupKey,
@@ -526,7 +527,7 @@ mod tests {
         let columns = ["id", "kernel_name", "category", "python_source", "metadata"];
         ProduceSettings {
             most_alike: Some(1),
-            verify: crate::verify::ProofLevel::Parse,
+            verify: crate::proof::ProofLevel::Parse,
             columns: columns.map(str::to_owned).to_vec(),
             categories: vec!["tensor_core".to_owned()],
             indices_per_chunk: 60,
@@ -613,7 +614,7 @@ mod tests {
         // No kernel is taken, however many are tried.
         let settings = ProduceSettings {
             most_alike: Some(0),
-            verify: crate::verify::ProofLevel::Parse,
+            verify: crate::proof::ProofLevel::Parse,
             columns: vec!["id".to_owned()],
             categories: vec!["arithmetic".to_owned()],
             ..ProduceSettings::new(5, 1)

@@ -1,10 +1,10 @@
 //! What a run is asked for.
 
+use super::source_settings::SourceSettings;
 use crate::found::KernelFiles;
-use crate::generate::Category;
+use crate::generate::{Category, GENERATOR};
+use crate::proof::ProofLevel;
 use crate::row::{COLUMNS, all_columns};
-use crate::text::GENERATOR;
-use crate::verify::ProofLevel;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -63,18 +63,6 @@ pub struct ProduceSettings {
     pub timings: bool,
     /// The format of the files.
     pub format: FileFormat,
-}
-
-/// Says where kernels are found, and what rows say of that.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SourceSettings {
-    /// The BLAKE3 hash of the files: [`KernelFiles::fingerprint`](crate::KernelFiles::fingerprint).
-    pub fingerprint: String,
-    /// The category of all rows.
-    pub category: String,
-    /// The licence of all rows, as SPDX names it.
-    pub license: String,
 }
 
 /// One of several runs that make a data set together: that of the chunks `number`, `number + of` and so on.

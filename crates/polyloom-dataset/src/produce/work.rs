@@ -2,16 +2,19 @@
 //!
 //! Design: `docs/design/dataset-rows.md`.
 
-use super::chunk::RowKeys;
-use super::settings::{ProduceSettings, SourceSettings};
+use super::reject_record::RejectedKernel;
+use super::row_keys::{Key, RowKeys};
+use super::settings::ProduceSettings;
+use super::source_settings::SourceSettings;
 use crate::found::{FoundKernel, KernelExcerpt, KernelFiles, depends_on_inputs, programs};
 use crate::generate::{Category, DatasetProgram, generate};
+use crate::proof::{ProofLevel, Reason, RejectedProof, caught};
 use crate::row::Row;
 use crate::similarity::{Bands, bands};
 use crate::statistics::OpCounts;
 use crate::text::{GpuCode, KernelTexts, RowOrigin, hashes};
 use crate::tools::ColumnTools;
-use crate::verify::{KernelVerifier, ProofLevel, Reason, RejectedProof, caught};
+use crate::verify::KernelVerifier;
 use crate::{KernelHashes, effect};
 use polyloom::{Kernel, Random, gpu_available};
 use std::borrow::Cow;
@@ -23,9 +26,6 @@ use std::time::Instant;
 const ATTEMPTS: usize = 50;
 /// Says how far ahead of the last row taken threads may work, and so how many may have something to do.
 pub(super) const AHEAD: usize = 256;
-
-/// A structural hash, or another that tells rows from each other.
-pub(crate) type Key = u128;
 
 /// Describes what came of an index.
 pub(super) struct IndexResult {
@@ -63,20 +63,6 @@ pub(super) struct MadeRow {
     pub(super) row: Row,
     pub(super) keys: RowKeys,
     pub(super) op_counts: OpCounts,
-}
-
-/// A kernel that was not taken.
-pub(super) struct RejectedKernel {
-    pub(super) category: Cow<'static, str>,
-    pub(super) origin: Option<String>,
-    pub(super) source: Option<String>,
-    pub(super) reject: Box<RejectedProof>,
-}
-
-impl RejectedKernel {
-    fn program(program: DatasetProgram, reject: Box<RejectedProof>) -> RejectedKernel {
-        RejectedKernel { category: program.category, origin: None, source: Some(program.source), reject }
-    }
 }
 
 /// Describes what threads make rows by.

@@ -8,11 +8,12 @@ use crate::produce::{
     NEARLY_ALIKE, ProduceSettings, RejectRecord, RowEncoder, RowKeys, SPLITS, categories, drafts, read_chunk_keys,
     read_lines, split_name,
 };
+use crate::proof::{ProofLevel, Reason};
 use crate::repeats::{KEYS_AT_A_TIME, Located, repeats};
 use crate::similarity::BandSketch;
 use crate::statistics::{Histogram, OpCounts, RowStatistics};
 use crate::tools::ColumnTools;
-use crate::verify::{KernelVerifier, ProofLevel, Reason};
+use crate::verify::KernelVerifier;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;

@@ -6,14 +6,15 @@
 mod chunk;
 mod row;
 
-use crate::card::UniqueRatios;
-use crate::card::{DatasetSummary, card};
+use crate::card::{DatasetSummary, UniqueRatios, card};
+use crate::generate::GENERATOR;
 use crate::produce::{DESCRIPTION, DatasetManifest, MANIFEST, ProduceSettings, STATS, read_file, unique_ratios};
+use crate::proof::ProofLevel;
 use crate::similarity::BandSketch;
 use crate::statistics::{Histogram, OpCounts, RowStatistics};
-use crate::text::{GENERATOR, KernelTexts};
+use crate::text::KernelTexts;
 use crate::tools::{ColumnTools, WARP_VERSION, WarpEmitter, wants_warp};
-use crate::verify::{KernelVerifier, ProofLevel};
+use crate::verify::KernelVerifier;
 use chunk::{BATCH, ChunkExaminer};
 use polyloom::{Arch, SessionError};
 use serde::Serialize;

@@ -6,8 +6,8 @@
 
 use super::arguments::{VerifyArgument, VerifyArguments, block};
 use super::run::{launch_failed, launch_over as launch, sanitized, sets};
-use super::{Reason, RejectedProof};
 use crate::generate::DatasetProgram;
+use crate::proof::{Reason, RejectedProof};
 use crate::text::backward;
 use polyloom::{
     ArgArray, ArgBlock, BackwardError, BackwardKernel, BackwardRun, CpuQueue, DeviceKernel as _, Kernel, LaunchOptions,

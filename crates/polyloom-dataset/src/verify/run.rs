@@ -1,8 +1,8 @@
 //! Runs of a kernel: every engine leaves the same bits, finite ones, that depend on every argument.
 
 use super::arguments::{Extents, VerifyArgument, VerifyArguments, block};
-use super::{Reason, RejectedProof};
 use crate::generate::{DatasetProgram, InputValues};
+use crate::proof::{Reason, RejectedProof};
 use polyloom::ptx::Sanitizers;
 use polyloom::{
     DeviceKernel as _, Kernel, LaunchError, LaunchOptions, Op, SimKernel, SimOptions, sim_queue, without_prints,

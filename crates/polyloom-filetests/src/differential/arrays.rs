@@ -1,29 +1,9 @@
 //! Arrays: parameters of the kernel, parts of them, and arrays of a thread's own.
 
 use super::generate::{COORDINATES, ProgramGenerator, ProgramVariable};
-use super::program::{ArrayParam, ArrayUse};
+use super::program::{ArrayParam, ArrayUse, NamedPart};
 use polyloom_ir::op::{OpGroup, TyPattern};
 use polyloom_ir::{Composite, Op, Scalar, Type};
-
-/// A name for a part of an array, or for an array of the thread's own.
-#[derive(Clone)]
-pub(super) struct NamedPart {
-    pub(super) name: String,
-    pub(super) elem: Type,
-    pub(super) ndim: usize,
-    /// Says how many of the thread's coordinates chose the part, if the array is one of which a thread has one element.
-    n_chosen: Option<usize>,
-    pub(super) is_writable: bool,
-    /// True if it is an array of the thread's own.
-    pub(super) is_local: bool,
-}
-
-impl NamedPart {
-    /// Returns true if this thread may read all of it.
-    pub(super) fn is_free(&self) -> bool {
-        self.n_chosen.is_none()
-    }
-}
 
 impl ProgramGenerator {
     /// Returns true if a parameter is a one-dimensional array with such elements that nobody stores to.

@@ -6,19 +6,8 @@
 //! warps, for what a lane gets from one that has exited is not defined.
 
 use super::generate::{ProgramGenerator, ProgramVariable};
-use super::program::{ArrayParam, ArrayUse};
+use super::program::{ArrayParam, ArrayUse, BlockNeeds};
 use polyloom_ir::{Composite, Scalar, Type};
-
-/// Describes what a kernel has for its threads to work together.
-#[derive(Clone, Default)]
-pub(super) struct BlockNeeds {
-    /// Threads of a block.
-    pub(super) size: usize,
-    /// True if it has warp operations.
-    warps: bool,
-    /// Shared arrays: names and types of elements.
-    shared: Vec<(String, Type)>,
-}
 
 /// Bytes of dynamic shared memory that kernels ask for.
 const DYNAMIC_BYTES: usize = 2048;

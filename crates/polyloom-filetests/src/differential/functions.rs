@@ -1,14 +1,8 @@
 //! Functions with parameters of one type each.
 
 use super::generate::{ProgramGenerator, ProgramVariable};
+use super::program::UserFunction;
 use polyloom_ir::{Scalar, Type};
-
-/// A function that the text defines.
-pub(super) struct UserFunction {
-    pub(super) name: String,
-    pub(super) params: Vec<Type>,
-    pub(super) results: Vec<Type>,
-}
 
 impl ProgramGenerator {
     pub(super) fn function(&mut self) {

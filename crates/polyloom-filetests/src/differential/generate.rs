@@ -6,12 +6,9 @@
 //! value it ignores. Indices are within the array, negative ones included, but for some of kernels with checks, and
 //! loops are short.
 
-use super::arrays::NamedPart;
-use super::blocks::BlockNeeds;
-use super::functions::UserFunction;
 use super::generics::GenericFunction;
 use super::names::NameSource;
-use super::program::{ArrayParam, ArrayUse, RandomProgram};
+use super::program::{ArrayParam, ArrayUse, BlockNeeds, NamedPart, RandomProgram, UserFunction};
 use super::random::SeededChoices;
 use super::structs::ProgramStructs;
 use polyloom_ir::op::{OpGroup, OpSpelling, Signature, TyPattern};

@@ -133,3 +133,41 @@ impl ArrayUse {
         }
     }
 }
+
+/// A name for a part of an array, or for an array of the thread's own.
+#[derive(Clone)]
+pub(super) struct NamedPart {
+    pub(super) name: String,
+    pub(super) elem: Type,
+    pub(super) ndim: usize,
+    /// Says how many of the thread's coordinates chose the part, if the array is one of which a thread has one element.
+    pub(super) n_chosen: Option<usize>,
+    pub(super) is_writable: bool,
+    /// True if it is an array of the thread's own.
+    pub(super) is_local: bool,
+}
+
+impl NamedPart {
+    /// Returns true if this thread may read all of it.
+    pub(super) fn is_free(&self) -> bool {
+        self.n_chosen.is_none()
+    }
+}
+
+/// Describes what a kernel has for its threads to work together.
+#[derive(Clone, Default)]
+pub(super) struct BlockNeeds {
+    /// Threads of a block.
+    pub(super) size: usize,
+    /// True if it has warp operations.
+    pub(super) warps: bool,
+    /// Shared arrays: names and types of elements.
+    pub(super) shared: Vec<(String, Type)>,
+}
+
+/// A function that the text defines.
+pub(super) struct UserFunction {
+    pub(super) name: String,
+    pub(super) params: Vec<Type>,
+    pub(super) results: Vec<Type>,
+}

@@ -1,11 +1,10 @@
 //! Assignments: what their targets are, and what becomes of names and their types.
 
-use super::composite::Temporaries;
 use super::conversion::has_quotient;
-use super::element::SubscriptMeaning;
 use super::function::{FunctionChecker, NameMeaning};
-use super::run::TargetBase;
-use crate::environment::BuiltinFunction;
+use super::subscript_meaning::{SubscriptMeaning, TargetBase};
+use super::temporaries::Temporaries;
+use crate::builtin_function::BuiltinFunction;
 use crate::number::PythonNumber;
 use crate::param_type::ParamType;
 use crate::structure::ValueType;

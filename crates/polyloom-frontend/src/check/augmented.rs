@@ -1,10 +1,11 @@
 //! Checking augmented assignments: what a target names is evaluated once, read and written.
 
-use super::composite::{ComponentSlice, Temporaries, component, inner_indices};
-use super::element::SubscriptMeaning;
+use super::component_expr::{component, inner_indices};
+use super::component_parts::ComponentSlice;
 use super::function::FunctionChecker;
-use super::run::TargetBase;
-use super::structure::StructPlace;
+use super::struct_variable::StructPlace;
+use super::subscript_meaning::{SubscriptMeaning, TargetBase};
+use super::temporaries::Temporaries;
 use crate::structure::ValueType;
 use crate::typed_ast::{
     AssignTarget, ComponentIndex, ElementPlace, ExprKind, ExprType, StmtKind, Targets, TypedExpr, TypedStmt, UpdateOp,

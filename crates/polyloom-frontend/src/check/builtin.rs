@@ -1,13 +1,14 @@
 //! Calls of builtins: the choice among an operation's overloads, and the builtins that are no operation.
 
 use super::call::{CallArgument, argument_types, list};
-use super::composite::Temporaries;
 use super::function::FunctionChecker;
 use super::slice::is_slice;
+use super::temporaries::Temporaries;
 use super::view::spread_view;
-use crate::environment::{BuiltinFunction, CapturedMeaning};
+use crate::builtin_function::BuiltinFunction;
+use crate::dotted_path::dotted;
+use crate::environment::CapturedMeaning;
 use crate::number::PythonNumber;
-use crate::source::dotted;
 use crate::structure::ValueType;
 use crate::typed_ast::{ExprKind, ExprType, Locals, TypedExpr};
 use polyloom_ir::op::{ExtentPattern, Signature, SignatureParam, TyPattern};

@@ -1,15 +1,17 @@
 //! Calls: what is called, and its arguments.
 
 use super::SpecialisationArg;
-use super::composite::Temporaries;
 use super::function::{FunctionChecker, NameMeaning};
 use super::overload::{ActualArgument, Actuals};
 use super::scope::is_library;
 use super::structure::unset;
-use crate::environment::{BuiltinFunction, CapturedMeaning, CompositeConstructor, FunctionHandle};
+use super::temporaries::Temporaries;
+use crate::builtin_function::{BuiltinFunction, CompositeConstructor};
+use crate::dotted_path::dotted;
+use crate::environment::{CapturedMeaning, FunctionHandle};
 use crate::members;
+use crate::package_names::PACKAGES;
 use crate::param_type::ParamType;
-use crate::source::{PACKAGES, dotted};
 use crate::structure::ValueType;
 use crate::typed_ast::{ExprKind, ExprType, LocalId, Locals, TypedExpr};
 use polyloom_ir::op::SignatureParam;

@@ -1,10 +1,12 @@
 //! The components of vectors, matrices, quaternions and transforms.
 
+use super::component_expr::{axis_extent, component, constant_index, construct, inner_indices};
+use super::component_parts::ComponentSlice;
 use super::function::FunctionChecker;
+use super::temporaries::Temporaries;
 use crate::number::PythonNumber;
 use crate::typed_ast::{
-    AssignTarget, ComponentIndex, ComponentOrdinal, ElementPlace, ElementPlaces, ExprKind, ExprType, LocalId, Locals,
-    StmtKind, TypedExpr, TypedStmt,
+    AssignTarget, ComponentIndex, ComponentOrdinal, ElementPlace, ElementPlaces, ExprKind, ExprType, LocalId, TypedExpr,
 };
 use polyloom_ir::{AxisExtent, Code, Composite, Op, Scalar, Span, Type};
 use smallvec::{SmallVec, smallvec};
@@ -462,100 +464,6 @@ impl FunctionChecker<'_, '_, '_> {
     }
 }
 
-/// Several components of a composite that are one together: a slice.
-#[derive(Clone)]
-pub(super) struct ComponentSlice {
-    pub(super) base: TypedExpr,
-    pub(super) composite: Composite,
-    /// The components in the order of those of `part`.
-    pub(super) places: Vec<ComponentIndex>,
-    /// Holds what they are together.
-    pub(super) part: Composite,
-    /// The indices.
-    pub(super) held: Temporaries,
-}
-
-/// Values held in variables, for the expression that uses them.
-#[derive(Clone, Default)]
-pub(super) struct Temporaries {
-    values: Vec<(Locals, TypedExpr)>,
-}
-
-impl Temporaries {
-    /// Adds a value and the variables that hold it.
-    pub(super) fn push(&mut self, locals: Locals, value: TypedExpr) {
-        self.values.push((locals, value));
-    }
-
-    /// Statements that give the variables their values.
-    pub(super) fn statements(self, span: Span) -> impl Iterator<Item = TypedStmt> {
-        self.values.into_iter().map(move |(locals, value)| {
-            let targets = locals.into_iter().map(AssignTarget::Local).collect();
-            TypedStmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span }
-        })
-    }
-
-    /// The expression, evaluated while the variables hold their values.
-    pub(super) fn around(self, body: TypedExpr) -> TypedExpr {
-        self.values.into_iter().rev().fold(body, |body, (locals, value)| {
-            let (ty, span) = (body.ty.clone(), body.span);
-            TypedExpr::new(ExprKind::Let { locals, value: Box::new(value), body: Box::new(body) }, ty, span)
-        })
-    }
-}
-
-/// The value of an index that is a constant.
-pub(super) fn constant_index(index: &TypedExpr) -> Option<i128> {
-    match (&index.kind, index.ty.as_value()) {
-        (ExprKind::Const(bits), Some(Type::Scalar(ty))) => Some(integer(*bits, ty)),
-        _ => None,
-    }
-}
-
-/// The value that bits are as an integer of a type.
-pub(super) fn integer(bits: u64, ty: Scalar) -> i128 {
-    let unused = 128 - ty.bits();
-    let signed = (i128::from(bits) << unused) >> unused;
-    if ty.is_signed_int() { signed } else { i128::from(bits) }
-}
-
-/// A composite of its components.
-pub(super) fn construct(composite: Composite, components: Vec<TypedExpr>, span: Span) -> TypedExpr {
-    let kind = ExprKind::Op { op: Op::Construct, args: components, updates: smallvec![] };
-    TypedExpr::new(kind, ExprType::Value(composite.into()), span)
-}
-
-pub(super) fn axis_extent(name: Arc<str>, axis: u8, extent: u16) -> AxisExtent {
-    AxisExtent { name, axis, extent }
-}
-
 fn op<const N: usize>(op: Op, args: [TypedExpr; N], ty: Type, span: Span) -> TypedExpr {
     TypedExpr::new(ExprKind::Op { op, args: args.into(), updates: smallvec![] }, ExprType::Value(ty), span)
-}
-
-/// A composite captured from outside.
-pub(super) fn composite_constant(bits: &[u64], composite: Composite, span: Span) -> TypedExpr {
-    construct(composite, bits.iter().map(|&bits| TypedExpr::constant(bits, composite.elem(), span)).collect(), span)
-}
-
-/// One component of a composite; of an array's element, no more than it is loaded.
-pub(super) fn component(base: TypedExpr, composite: Composite, index: ComponentIndex, span: Span) -> TypedExpr {
-    let ty = ExprType::scalar(composite.elem());
-    if let ExprKind::Load(mut element) = base.kind {
-        element.indices.extend(inner_indices(composite, index, span));
-        return TypedExpr::new(ExprKind::Load(element), ty, span);
-    }
-    TypedExpr::new(ExprKind::Component(Box::new(base), Box::new(index)), ty, span)
-}
-
-/// The indices that a component has after those of an array's element. What counts components of a matrix in row-major
-/// order is in a variable, not in an array.
-pub(super) fn inner_indices(composite: Composite, place: ComponentIndex, span: Span) -> SmallVec<[TypedExpr; 2]> {
-    let constant = |index: u16| TypedExpr::constant(index.into(), Scalar::I32, span);
-    match (&composite.shape()[..], place) {
-        (&[_, n_cols], ComponentIndex::Is(place)) => smallvec![constant(place / n_cols), constant(place % n_cols)],
-        (_, ComponentIndex::Is(place)) => smallvec![constant(place)],
-        (_, ComponentIndex::At(indices)) => indices,
-        (_, ComponentIndex::Flat(place)) => smallvec![place],
-    }
 }

@@ -1,10 +1,12 @@
 //! How vectors, matrices, quaternions and transforms are made.
 
 use super::call::{CallArgument, argument_types};
-use super::composite::{Temporaries, component, construct};
+use super::component_expr::{component, construct};
 use super::function::FunctionChecker;
 use super::operator::is_composite;
-use crate::environment::{CapturedMeaning, CompositeConstructor};
+use super::temporaries::Temporaries;
+use crate::builtin_function::CompositeConstructor;
+use crate::environment::CapturedMeaning;
 use crate::number::PythonNumber;
 use crate::typed_ast::{ComponentIndex, ExprType, TypedExpr};
 use polyloom_ir::{Code, Composite, CompositeKind, MAX_COMPONENTS, Scalar, Span, Type};

@@ -1,44 +1,21 @@
 //! Array elements and extents: `a[i, j]`, `a.shape`, `a.ndim`, `a.size`.
 
-use super::composite::{ComponentSlice, Temporaries, component, constant_index};
+use super::component_expr::{component, constant_index};
+use super::component_parts::ComponentSlice;
 use super::function::FunctionChecker;
-use super::run::{ComponentRange, TargetBase};
 use super::scope::number;
 use super::slice::is_slice;
-use super::structure::StructPlace;
+use super::subscript_meaning::{SubscriptIndex, SubscriptMeaning, TargetBase};
+use super::temporaries::Temporaries;
 use crate::annotation::elements;
+use crate::dotted_path::dotted;
 use crate::environment::CapturedMeaning;
 use crate::number::PythonNumber;
-use crate::source::dotted;
 use crate::structure::ValueType;
-use crate::typed_ast::{ComponentIndex, ElementPlace, ExprKind, ExprType, TypedExpr};
+use crate::typed_ast::{ElementPlace, ExprKind, ExprType, TypedExpr};
 use polyloom_ir::{Code, Composite, CompositeKind, Diagnostic, MAX_DIMS, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
-
-/// Describes what a subscript means.
-pub(super) enum SubscriptMeaning {
-    /// An array element, and its type.
-    Element(ElementPlace, Type),
-    /// A component of a composite.
-    Component(TypedExpr, Composite, ComponentIndex),
-    /// A row of a matrix.
-    Row(TypedExpr, Composite, TypedExpr),
-    /// Several components, which are a composite of their own.
-    Parts(ComponentSlice),
-    /// Several that follow each other.
-    Run(ComponentRange),
-    /// An element of an array of structs.
-    Struct(StructPlace),
-    /// A part of an array.
-    View(TypedExpr),
-}
-
-/// One index of a subscript.
-pub(super) enum SubscriptIndex<'a> {
-    At(TypedExpr),
-    Slice(&'a ast::ExprSlice),
-}
 
 impl<'a> FunctionChecker<'_, '_, 'a> {
     /// `x.name`.

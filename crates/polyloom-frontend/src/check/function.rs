@@ -1,22 +1,25 @@
 //! Checking one function instance: parameters, body, results.
 
-use super::composite::Temporaries;
 use super::flow::{FlowState, LocalSet, LoopFlow};
-use super::reference::StatementEffects;
-use super::results::ReturnMerge;
-use super::static_expression::UnrolledCopy;
-use super::structure::StructVariable;
-use super::zeroed::ZeroedVariable;
+use super::report::{error_of, span_of};
+use super::return_merge::ReturnMerge;
+use super::statement_effects::StatementEffects;
+use super::struct_variable::StructVariable;
+use super::temporaries::Temporaries;
+use super::unrolled_copy::UnrolledCopy;
+use super::zeroed_variable::ZeroedVariable;
 use super::{
-    InstanceKey, KernelCompilation, LocalArray, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK,
-    OpenInstance, SpecialisationArg, WorkBudget,
+    InstanceKey, KernelCompilation, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK, OpenInstance,
+    SpecialisationArg, WorkBudget,
 };
+use crate::adjoints::{adjoints_in, first_returned, parameter_of};
 use crate::annotation::AnnotationReader;
-use crate::custom::{adjoints_in, first_returned, parameter_of};
 use crate::decorator;
 use crate::environment::{CapturedMeaning, FunctionHandle, NameEnvironment};
+use crate::function_info::FunctionRole;
+use crate::local_array::LocalArray;
 use crate::param_type::ParamType;
-use crate::source::{FunctionRole, SourceUnit};
+use crate::source::SourceUnit;
 use crate::structure::ValueType;
 use crate::typed_ast::{
     CustomDerivative, ExprKind, ExprType, FunctionId, LocalId, LocalVariable, TypedExpr, TypedFunction, TypedParam,
@@ -503,11 +506,6 @@ fn is_instance(name: &str) -> bool {
     matches!(name, "self" | "cls")
 }
 
-/// The span of a range of a file.
-pub(super) fn span_of(file: FileId, range: TextRange) -> Span {
-    Span::new(file, range.start().to_u32(), range.end().to_u32())
-}
-
 impl<'a> FunctionChecker<'_, '_, 'a> {
     pub(super) fn span(&self, node: impl Ranged) -> Span {
         span_of(self.file, node.range())
@@ -819,8 +817,4 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             _ => {}
         }
     }
-}
-
-pub(super) fn error_of(file: FileId, error: crate::annotation::AnnotationError) -> Diagnostic {
-    Diagnostic::error(error.code, span_of(file, error.range), error.message).help(error.help)
 }

@@ -1,8 +1,8 @@
 //! Blocks and warps: the builtins that say more than operands can, an axis, a width, a scope.
 
 use super::call::CallArgument;
-use super::element::SubscriptMeaning;
 use super::function::FunctionChecker;
+use super::subscript_meaning::SubscriptMeaning;
 use crate::constant;
 use crate::environment::CapturedMeaning;
 use crate::number::PythonNumber;
@@ -405,6 +405,6 @@ fn with(value: TypedExpr, imm: Imm) -> TypedExpr {
 pub(super) fn known_int(value: &TypedExpr) -> Option<i128> {
     match value.number() {
         Some(PythonNumber::Int(value)) => Some(value),
-        _ => super::composite::constant_index(value),
+        _ => super::component_expr::constant_index(value),
     }
 }

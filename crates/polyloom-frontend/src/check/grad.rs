@@ -6,8 +6,9 @@
 use super::KernelCompilation;
 use super::call::list;
 use super::function::FunctionChecker;
-use crate::environment::{BuiltinFunction, CapturedMeaning};
-use crate::source::dotted;
+use crate::builtin_function::BuiltinFunction;
+use crate::dotted_path::dotted;
+use crate::environment::CapturedMeaning;
 use crate::structure::ValueType;
 use crate::typed_ast::{
     CustomDerivative, ExprKind, ExprType, FunctionId, LocalId, LocalVariable, Locals, StmtKind, TypedExpr,

@@ -89,7 +89,7 @@ impl FunctionChecker<'_, '_, '_> {
     pub(super) fn lint_counter(&mut self, counter: LocalId, start: &TypedExpr, stop: &TypedExpr, step: &TypedExpr) {
         if self.compilation.options.lint {
             let upwards = self.is_never_negative(start) && self.is_never_negative(step);
-            let ends_at_zero = super::composite::constant_index(stop) == Some(-1);
+            let ends_at_zero = super::component_expr::constant_index(stop) == Some(-1);
             let downwards = self.is_never_negative(start) && (ends_at_zero || self.is_never_negative(stop));
             self.set_counting(counter, upwards || downwards);
         }
@@ -115,7 +115,7 @@ impl FunctionChecker<'_, '_, '_> {
         match &expr.kind {
             ExprKind::Tid(_) | ExprKind::Dim(..) => true,
             ExprKind::OpWith { imm: polyloom_ir::Imm::Axis(_), .. } => true,
-            ExprKind::Const(_) => super::composite::constant_index(expr).is_some_and(|value| value >= 0),
+            ExprKind::Const(_) => super::component_expr::constant_index(expr).is_some_and(|value| value >= 0),
             ExprKind::Local(local) => self.counting.get(local) == Some(&true),
             ExprKind::Cast(x) => self.is_never_negative(x),
             ExprKind::Op { op, args, .. } => {

@@ -2,8 +2,8 @@
 
 use super::flow::{FlowState, LocalSet, LoopFlow};
 use super::function::{FunctionChecker, NameMeaning};
-use crate::environment::BuiltinFunction;
-use crate::source::dotted;
+use crate::builtin_function::BuiltinFunction;
+use crate::dotted_path::dotted;
 use crate::typed_ast::{ExprKind, ExprType, LocalId, LoopBody, StmtKind, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Diagnostic, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;

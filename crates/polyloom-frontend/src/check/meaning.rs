@@ -2,13 +2,14 @@
 //!
 //! `type(x)`, `a.dtype`, a captured type or function, a parameter that was given one, and variables set to any of them.
 
-use super::composite::constant_index;
+use super::component_expr::constant_index;
 use super::function::{FunctionChecker, NameMeaning};
 use crate::annotation::elements;
-use crate::environment::{BuiltinFunction, CapturedMeaning};
+use crate::builtin_function::BuiltinFunction;
+use crate::dotted_path::dotted;
+use crate::environment::CapturedMeaning;
 use crate::number::PythonNumber;
 use crate::param_type::ParamType;
-use crate::source::dotted;
 use crate::structure::ValueType;
 use polyloom_ir::{Code, Composite, CompositeKind, Span, Type};
 use ruff_python_ast as ast;

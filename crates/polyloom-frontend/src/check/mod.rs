@@ -9,6 +9,8 @@ mod assignment;
 mod augmented;
 mod builtin;
 mod call;
+mod component_expr;
+mod component_parts;
 mod composite;
 mod construct;
 mod conversion;
@@ -26,21 +28,31 @@ mod operator;
 mod overload;
 mod print;
 mod reference;
+mod report;
 mod results;
+mod return_merge;
 mod run;
 mod scope;
 mod shared;
 mod slice;
 mod statement;
+mod statement_effects;
 mod static_expression;
+mod struct_variable;
 mod structure;
+mod subscript_meaning;
+mod temporaries;
 mod tuple;
+mod unrolled_copy;
 mod unsupported;
 mod view;
 mod zeroed;
+mod zeroed_variable;
 
-use crate::environment::{BuiltinFunction, CapturedMeaning, FunctionHandle, Identity};
+use crate::builtin_function::BuiltinFunction;
+use crate::environment::{CapturedMeaning, FunctionHandle, Identity};
 use crate::file_environment::FileEnvironment;
+use crate::local_array::LocalArray;
 use crate::lower::func_id;
 use crate::options::FrontendOptions;
 use crate::source::SourceUnit;
@@ -50,9 +62,6 @@ use polyloom_ir::{Diagnostic, FileId, FuncId, SourceMap, Span, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::sync::Arc;
-
-pub(crate) use static_expression::static_expressions;
-pub(crate) use view::LocalArray;
 
 /// Function instances in one kernel beyond this are not compiled.
 const MAX_INSTANCES: usize = 1000;
@@ -217,7 +226,7 @@ impl<'o> KernelCompilation<'o> {
     pub(crate) fn report_structs(&mut self, unit: &Arc<SourceUnit>, environment: &FileEnvironment) {
         let file = self.file_of(unit);
         let errors = environment.errors().iter().cloned();
-        self.diagnostics.extend(errors.map(|error| function::error_of(file, error)));
+        self.diagnostics.extend(errors.map(|error| report::error_of(file, error)));
     }
 
     /// The diagnostics in the order of the text, each once, because instances of one function repeat each other's.

@@ -1,7 +1,8 @@
 //! Overloads: binding a call's arguments to a user function's parameters, and the choice among those that take them.
 
 use super::call::{count, list, type_of, with_name};
-use super::function::{FunctionChecker, error_of, span_of};
+use super::function::FunctionChecker;
+use super::report::{error_of, span_of};
 use crate::annotation::AnnotationReader;
 use crate::constant;
 use crate::environment::{CapturedMeaning, FunctionHandle};
@@ -335,7 +336,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             Some(CapturedMeaning::Float(value)) => super::scope::number(PythonNumber::Float(value), span),
             Some(CapturedMeaning::Constant(bits, scalar)) => TypedExpr::constant(bits, scalar, span),
             Some(CapturedMeaning::CompositeConstant(bits, composite)) => {
-                super::composite::composite_constant(&bits, composite, span)
+                super::component_expr::composite_constant(&bits, composite, span)
             }
             _ => {
                 let wrong = Diagnostic::error(Code::BadCapture, at, "a default must be a constant");

@@ -1,8 +1,9 @@
 //! `print` and `printf`: both become one C format and its operands.
 
-use super::composite::{Temporaries, component};
+use super::component_expr::component;
 use super::element::count;
 use super::function::FunctionChecker;
+use super::temporaries::Temporaries;
 use crate::environment::CapturedMeaning;
 use crate::typed_ast::{ComponentIndex, StmtKind, TypedExpr, TypedStmt};
 use polyloom_ir::format::{FormatPiece, MAX_WIDTH, pieces};

@@ -7,23 +7,14 @@
 //!
 //! Design: `docs/design/array-views.md`.
 
-use super::composite::Temporaries;
 use super::function::FunctionChecker;
+use super::statement_effects::StatementEffects;
+use super::temporaries::Temporaries;
 use crate::typed_ast::{AssignTarget, ExprKind, ExprType, StmtKind, Targets, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Span};
 use ruff_python_ast as ast;
 use ruff_text_size::{Ranged, TextRange};
 use smallvec::smallvec;
-
-/// Describes what a statement has around it.
-#[derive(Default)]
-pub(super) struct StatementEffects {
-    /// The call that the statement is, or assigns the result of.
-    call: Option<TextRange>,
-    /// Executed before and after it.
-    before: Vec<TypedStmt>,
-    after: Vec<TypedStmt>,
-}
 
 impl<'a> FunctionChecker<'_, '_, 'a> {
     /// Checks a statement, and puts what its arguments by reference need before and after it.

@@ -1,32 +1,16 @@
 //! What functions return: annotated results, results inferred from the returns, and `return` itself.
 
-use super::composite::Temporaries;
-use super::function::{FunctionChecker, error_of};
+use super::function::FunctionChecker;
+use super::report::error_of;
+use super::return_merge::{InferredReturns, ReturnMerge};
 use super::structure::is_unset;
+use super::temporaries::Temporaries;
 use crate::annotation::AnnotationReader;
 use crate::structure::ValueType;
 use crate::typed_ast::{ExprKind, ExprType, StmtKind, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Diagnostic, FunctionKind, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::SmallVec;
-
-/// Describes what the returns of a function have in common.
-pub(super) enum ReturnMerge {
-    /// The types are fixed: a kernel's, or annotated.
-    Declared(SmallVec<[ValueType; 2]>),
-    /// The types follow from the returns.
-    Inferred(Option<InferredReturns>),
-}
-
-/// Describes what the returns seen so far have said.
-pub(super) struct InferredReturns {
-    /// The first of them.
-    pub(super) span: Span,
-    /// A type for each result; [`ExprType::Number`] until a return with a type is met.
-    pub(super) types: SmallVec<[ExprType; 2]>,
-    /// True if some return gave a float without a type, for each result.
-    pub(super) floats: SmallVec<[bool; 2]>,
-}
 
 impl<'a> FunctionChecker<'_, '_, 'a> {
     pub(super) fn declared_results(&mut self, def: &'a ast::StmtFunctionDef) {

@@ -4,33 +4,17 @@
 //! Such a run is assigned as a whole, and its own components are components of what it is in: `t.p[1] = x` changes the
 //! second component of `t`.
 
-use super::composite::{ComponentSlice, Temporaries, axis_extent, constant_index, inner_indices};
-use super::element::{SubscriptIndex, SubscriptMeaning};
+use super::component_expr::{axis_extent, constant_index, inner_indices};
+use super::component_parts::{ComponentRange, ComponentSlice};
 use super::function::{FunctionChecker, NameMeaning};
+use super::subscript_meaning::{SubscriptIndex, SubscriptMeaning, TargetBase};
+use super::temporaries::Temporaries;
 use super::view::int_op;
 use crate::structure::ValueType;
 use crate::typed_ast::{AssignTarget, ComponentIndex, ComponentOrdinal, ExprKind, ExprType, TypedExpr};
 use polyloom_ir::{Code, Composite, Op, Scalar, Span};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
-
-/// A part of a composite whose components follow each other there.
-#[derive(Clone)]
-pub(super) struct ComponentRange {
-    /// The variable or array element.
-    pub(super) base: TypedExpr,
-    pub(super) whole: Composite,
-    /// The first component.
-    pub(super) first: ComponentOrdinal,
-    /// Holds what the components are together.
-    pub(super) part: Composite,
-}
-
-/// Describes what is before the dot or the brackets of a target.
-pub(super) enum TargetBase {
-    Run(ComponentRange),
-    Value(TypedExpr),
-}
 
 impl<'a> FunctionChecker<'_, '_, 'a> {
     /// Returns what is before the dot or the brackets of a target.

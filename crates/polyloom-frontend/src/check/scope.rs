@@ -1,11 +1,12 @@
 //! What names mean inside a function: its variables first, then what surrounds it, then Python's builtins.
 
-use super::composite::composite_constant;
+use super::component_expr::composite_constant;
 use super::function::{FunctionChecker, NameMeaning};
 use crate::environment::CapturedMeaning;
+use crate::function_info::{FunctionInfo, FunctionRole};
 use crate::members;
 use crate::number::PythonNumber;
-use crate::source::{FunctionInfo, FunctionRole, PACKAGES};
+use crate::package_names::{PACKAGES, package_members};
 use crate::typed_ast::{ExprKind, ExprType, LocalId, TypedExpr};
 use polyloom_ir::diagnostic::near_names;
 use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span, Type};
@@ -211,7 +212,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         };
         match owner {
             Some(CapturedMeaning::Module(module)) if PACKAGES.contains(&&*module) => {
-                let members = members::package_members();
+                let members = package_members();
                 // `cosine` is far from `cos` letter by letter, but begins with it.
                 let begins = |m: &&str| m.len() >= 3 && (last.starts_with(*m) || m.starts_with(last));
                 let near = near_names(last, members.iter().copied());

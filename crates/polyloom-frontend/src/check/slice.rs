@@ -6,10 +6,12 @@
 //!
 //! Design: `docs/design/array-views.md`.
 
-use super::composite::{Temporaries, constant_index};
+use super::component_expr::constant_index;
 use super::function::FunctionChecker;
-use crate::environment::{BuiltinFunction, CapturedMeaning};
-use crate::source::dotted;
+use super::temporaries::Temporaries;
+use crate::builtin_function::BuiltinFunction;
+use crate::dotted_path::dotted;
+use crate::environment::CapturedMeaning;
 use crate::typed_ast::{ElementPlace, ExprKind, ExprType, TypedExpr};
 use polyloom_ir::op::OpEffect;
 use polyloom_ir::{Code, Op, Scalar, Span, Type};

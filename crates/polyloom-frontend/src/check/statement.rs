@@ -4,7 +4,7 @@ use super::call::CallArgument;
 use super::expression::MAX_DEPTH;
 use super::flow::{FlowState, LocalSet};
 use super::function::FunctionChecker;
-use crate::environment::BuiltinFunction;
+use crate::builtin_function::BuiltinFunction;
 use crate::typed_ast::{ExprKind, ExprType, StmtKind, TypedStmt};
 use polyloom_ir::{Code, Diagnostic, Op, Span};
 use ruff_python_ast as ast;

@@ -4,15 +4,16 @@
 //! calls of a loop, is decided in the checker too: a branch not taken is not looked at, and a loop whose counter a
 //! static expression names is unrolled.
 
-use super::composite::integer;
-use super::flow::FlowState;
+use super::component_expr::integer;
 use super::function::{FunctionChecker, NameMeaning};
 use super::loops::range_scalar;
+use super::unrolled_copy::UnrolledCopy;
+use crate::builtin_function::BuiltinFunction;
 use crate::constant;
-use crate::environment::{BuiltinFunction, CapturedMeaning, KernelVariable};
+use crate::environment::{CapturedMeaning, KernelVariable};
 use crate::number::PythonNumber;
-use crate::source::dotted;
-use crate::typed_ast::{AssignTarget, ExprKind, ExprType, LocalId, StmtKind, TypedExpr, TypedStmt};
+use crate::static_calls::{is_static, names_in};
+use crate::typed_ast::{AssignTarget, ExprKind, ExprType, StmtKind, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Scalar, Span, Type};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast};
@@ -272,7 +273,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         for argument in &arguments {
             values.push(match (argument.value.number(), &argument.value.kind) {
                 (Some(PythonNumber::Int(value)), _) => value,
-                (None, ExprKind::Const(_)) => super::composite::constant_index(&argument.value)?,
+                (None, ExprKind::Const(_)) => super::component_expr::constant_index(&argument.value)?,
                 _ => return None,
             });
         }
@@ -296,17 +297,6 @@ pub(super) struct ConstantRange {
     /// The type of its counter.
     scalar: Scalar,
     values: Vec<i128>,
-}
-
-/// A copy of the body of a loop that is unrolled.
-pub(super) struct UnrolledCopy<'a> {
-    /// Number of loops and how many branches are open around its statements.
-    n_loops: usize,
-    n_open: usize,
-    /// The name of its counter, and the variable that this is outside.
-    counter: (&'a str, LocalId),
-    /// Says how it ended early: whether the loop is left, and what was set then.
-    jump: Option<(bool, FlowState)>,
 }
 
 /// Iterations of a loop beyond this are too many for it to be unrolled; the limit of a kernel's length is reached
@@ -340,24 +330,6 @@ fn assigns_any(body: &[ast::Stmt], is_sought: impl Fn(&str) -> bool) -> bool {
     assigned.1
 }
 
-/// The names an expression reads, each once.
-fn names_in(expr: &ast::Expr) -> Vec<&str> {
-    struct ExpressionNames<'a>(Vec<&'a str>);
-    impl<'a> Visitor<'a> for ExpressionNames<'a> {
-        fn visit_expr(&mut self, expr: &'a ast::Expr) {
-            if let ast::Expr::Name(name) = expr
-                && !self.0.contains(&name.id.as_str())
-            {
-                self.0.push(name.id.as_str());
-            }
-            visitor::walk_expr(self, expr);
-        }
-    }
-    let mut names = ExpressionNames(Vec::new());
-    names.visit_expr(expr);
-    names.0
-}
-
 /// Looks for `static(…)` with a counter in it, and for tuples indexed with it.
 struct StaticFinder<'c, 'k, 'o, 'a> {
     checker: &'c FunctionChecker<'k, 'o, 'a>,
@@ -381,43 +353,4 @@ impl<'b> Visitor<'b> for StaticFinder<'_, '_, '_, '_> {
         }
         visitor::walk_expr(self, expr);
     }
-}
-
-/// Tells whether a call is one of `static`.
-pub(crate) fn is_static(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<CapturedMeaning>) -> bool {
-    let is_named = |path: &[&str]| matches!(path.last(), Some(&"static"));
-    let path = dotted(&call.func).filter(|path| is_named(path));
-    path.is_some_and(|path| matches!(lookup(&path), Some(CapturedMeaning::Builtin(BuiltinFunction::Constant))))
-}
-
-/// The static expressions of a function that name no variable of it, and how many it has with those that do.
-pub(crate) fn static_expressions<'a>(
-    def: &'a ast::StmtFunctionDef,
-    lookup: &dyn Fn(&[&str]) -> Option<CapturedMeaning>,
-) -> (Vec<&'a ast::Expr>, usize) {
-    struct StaticFinder<'a, 'l> {
-        lookup: &'l dyn Fn(&[&str]) -> Option<CapturedMeaning>,
-        own: Vec<&'a str>,
-        found: Vec<&'a ast::Expr>,
-    }
-    impl<'a> Visitor<'a> for StaticFinder<'a, '_> {
-        fn visit_expr(&mut self, expr: &'a ast::Expr) {
-            match expr {
-                ast::Expr::Call(call) if is_static(call, self.lookup) => {
-                    self.found.extend(&call.arguments.args);
-                    return;
-                }
-                ast::Expr::Name(name) if name.ctx.is_store() => self.own.push(name.id.as_str()),
-                _ => {}
-            }
-            visitor::walk_expr(self, expr);
-        }
-    }
-    let parameters = def.parameters.iter_non_variadic_params().map(|p| p.parameter.name.as_str());
-    let mut finder = StaticFinder { lookup, own: parameters.collect(), found: Vec::new() };
-    finder.visit_body(&def.body);
-    let StaticFinder { own, mut found, .. } = finder;
-    let n_all = found.len();
-    found.retain(|expr| names_in(expr).iter().all(|name| !own.contains(name)));
-    (found, n_all)
 }

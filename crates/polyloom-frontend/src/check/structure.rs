@@ -6,39 +6,16 @@
 //!
 //! Design: `docs/design/composites.md`.
 
-use super::composite::{Temporaries, construct};
+use super::component_expr::construct;
 use super::function::{FunctionChecker, NameMeaning};
+use super::struct_variable::{StructPlace, StructVariable};
+use super::temporaries::Temporaries;
 use crate::structure::{StructField, StructType, ValueType};
 use crate::typed_ast::{AssignTarget, ElementPlace, ElementPlaces, ExprKind, ExprType, LocalId, Targets, TypedExpr};
 use polyloom_ir::diagnostic::near_names;
 use polyloom_ir::{Code, Diagnostic, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
-use std::sync::Arc;
-
-/// A variable that is a struct or an array of structs.
-pub(super) struct StructVariable {
-    pub(super) name: Arc<str>,
-    pub(super) ty: ValueType,
-    /// The place where it is first assigned.
-    pub(super) span: Span,
-    /// Indexed by leaf; `None` for an array that it has not been given.
-    pub(super) leaves: SmallVec<[Option<LocalId>; 8]>,
-}
-
-/// Something with a name that holds leaves: `s`, `s.pose`, `bodies[i]`, `bodies[i].pose.position`.
-#[derive(Clone)]
-pub(super) struct StructPlace {
-    /// The variable it is in, by its index.
-    variable: usize,
-    /// The first of its leaves among the variable's.
-    first: usize,
-    /// The type of what it holds.
-    ty: ValueType,
-    /// The indices of an element of an array of structs.
-    indices: Option<SmallVec<[TypedExpr; 2]>>,
-    span: Span,
-}
 
 impl<'a> FunctionChecker<'_, '_, 'a> {
     /// A new variable with locals for those leaves that are no arrays; with `with_arrays`, for all of them.

@@ -2,7 +2,7 @@
 //!
 //! A tuple is no value of the typed AST: a name of one stands for the variables that hold its parts.
 
-use super::composite::constant_index;
+use super::component_expr::constant_index;
 use super::element::count;
 use super::function::{FunctionChecker, NameMeaning};
 use crate::number::PythonNumber;

@@ -11,39 +11,21 @@
 //!
 //! Design: `docs/design/composites.md`.
 
-use super::composite::{axis_extent, construct};
-use super::element::{SubscriptIndex, SubscriptMeaning, count};
+use super::component_expr::{axis_extent, construct};
+use super::component_parts::ComponentRange;
+use super::element::count;
 use super::function::{FunctionChecker, NameMeaning};
-use super::run::ComponentRange;
 use super::slice::{is_slice, sliced};
+use super::subscript_meaning::{SubscriptIndex, SubscriptMeaning};
 use super::{SpecialisationArg, ViewIndex};
-use crate::source::dotted;
+use crate::dotted_path::dotted;
+use crate::local_array::LocalArray;
 use crate::structure::ValueType;
 use crate::typed_ast::{AssignTarget, ComponentOrdinal, ExprKind, ExprType, LocalId, StmtKind, TypedExpr, TypedStmt};
-use polyloom_ir::{Code, Composite, MAX_COMPONENTS, MAX_DIMS, Op, Scalar, Span, Type};
+use polyloom_ir::{Code, MAX_COMPONENTS, MAX_DIMS, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
-
-/// An array of the kernel's own: what its elements are, and its extents.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct LocalArray {
-    pub(crate) elem: Type,
-    pub(crate) shape: SmallVec<[u16; 4]>,
-}
-
-impl LocalArray {
-    /// The type of the variable that holds it.
-    fn vector(&self) -> Option<Composite> {
-        let elem = self.elem.as_scalar().or_else(|| Some(self.elem.as_composite()?.elem()))?;
-        let len = self.shape.iter().map(|&n| usize::from(n)).product::<usize>() * self.n_components();
-        Some(Composite::Vector { elem, len: u16::try_from(len).ok()? })
-    }
-
-    fn n_components(&self) -> usize {
-        self.elem.as_composite().map_or(1, Composite::n_components)
-    }
-}
 
 impl<'a> FunctionChecker<'_, '_, 'a> {
     /// The array that a variable holds, if it is one of the kernel's own.
@@ -146,7 +128,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let mut known = Some(0i128);
         for (index, &extent) in indices.iter().zip(&fixed.shape) {
             let n = i128::from(extent);
-            let constant = super::composite::constant_index(index);
+            let constant = super::component_expr::constant_index(index);
             if let Some(constant) = constant
                 && !(-n..n).contains(&constant)
             {
@@ -176,7 +158,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let is_zeros = path.last() == Some(&"zeros")
             && !self.is_variable(path[0])
             && matches!(self.capture(&path[..path.len() - 1]), Some(crate::environment::CapturedMeaning::Module(module))
-                if crate::source::PACKAGES.contains(&&*module));
+                if crate::package_names::PACKAGES.contains(&&*module));
         if !is_zeros {
             return false;
         }
@@ -253,7 +235,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             }
             let known = match extent.number() {
                 Some(crate::number::PythonNumber::Int(value)) => Some(value),
-                _ => super::composite::constant_index(&extent),
+                _ => super::component_expr::constant_index(&extent),
             };
             match known.and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0) {
                 Some(n) => extents.push(n),

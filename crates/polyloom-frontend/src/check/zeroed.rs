@@ -3,25 +3,15 @@
 //! As in Warp, such a value is zero where no path has set it, and a warning says so, because programs rely on conditions
 //! that the checker cannot relate to each other: `if a or b: x = …` before `if a: … x`. Arrays have no such value.
 
-use super::composite::construct;
+use super::component_expr::construct;
 use super::function::{FunctionChecker, NameMeaning};
+use super::zeroed_variable::ZeroedVariable;
 use crate::structure::ValueType;
 use crate::typed_ast::{AssignTarget, ExprKind, ExprType, LocalId, StmtKind, Targets, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Diagnostic, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
-
-/// A variable that is read where some path has not set it.
-#[derive(Debug, Clone)]
-pub(super) struct ZeroedVariable {
-    name: Arc<str>,
-    ty: ValueType,
-    /// The place where it is first set.
-    span: Span,
-    /// Holds what the user is told.
-    pub(super) warning: Diagnostic,
-}
 
 impl<'a> FunctionChecker<'_, '_, 'a> {
     /// Notes that a variable is read before every path has set it. False if there is no value that it could have.

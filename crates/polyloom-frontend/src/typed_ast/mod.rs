@@ -5,7 +5,7 @@
 
 mod print;
 
-use crate::check::LocalArray;
+use crate::local_array::LocalArray;
 use crate::number::PythonNumber;
 use crate::structure::{StructType, ValueType};
 use polyloom_ir::{

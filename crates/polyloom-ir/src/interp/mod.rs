@@ -18,209 +18,25 @@
 //!
 //! Design: `docs/design/interpreter.md`.
 
+mod arguments;
 mod blocks;
+mod error;
 mod lower;
 mod memory;
 mod prepare;
 mod run;
 
+pub use arguments::{ArrayArg, GlobalSums, InterpArg, InterpHost, InterpOptions, ObservedOp, PrintingHost};
+pub use error::{InterpError, InterpTrap, MAX_CALL_DEPTH, TrapSite};
 pub use memory::{BufferMemory, InterpMemory};
 
-use crate::entity::{FuncId, Inst};
+use crate::entity::FuncId;
 use crate::function::Module;
 use crate::launch_config::LaunchConfig;
-use crate::op::Op;
-use crate::span::Span;
-use crate::types::{MAX_AXES, MAX_DIMS, Scalar, Type};
+use crate::types::{MAX_DIMS, Type};
 use prepare::{BlockNeeds, LinearCode};
 use run::CallStack;
 use std::ops::Range;
-
-/// An argument of a launch or call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InterpArg {
-    /// The bits of a scalar, zero-extended.
-    Scalar(u64),
-    /// An array.
-    Array(ArrayArg),
-}
-
-/// A view of one of the [`InterpMemory`]'s buffers as an array.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ArrayArg {
-    /// Says which buffer. Arrays may share one.
-    pub buffer: u32,
-    /// Byte offset of element 0 in it.
-    pub offset: i64,
-    /// Extents; those past the array's dimensions are not looked at.
-    pub extents: [i64; MAX_AXES],
-    /// Byte strides.
-    pub strides: [i64; MAX_AXES],
-}
-
-impl ArrayArg {
-    /// A row-major array without gaps; extents past [`MAX_AXES`] are left out.
-    fn dense(buffer: u32, offset: i64, extents: &[i64], elem: Scalar) -> ArrayArg {
-        let mut array = ArrayArg { buffer, offset, ..ArrayArg::default() };
-        let mut stride = i64::from(elem.bytes());
-        for (axis, &extent) in extents.iter().enumerate().rev().filter(|(axis, _)| *axis < MAX_AXES) {
-            array.extents[axis] = extent;
-            array.strides[axis] = stride;
-            stride = stride.wrapping_mul(extent);
-        }
-        array
-    }
-}
-
-/// Describes what a kernel can do to the world outside its arrays.
-pub trait InterpHost {
-    /// `print`: the C format, and types and bits of the operands. [`crate::format`] makes the text.
-    fn print(&mut self, format: &str, types: &[Type], values: &[u64]);
-
-    /// An op that is watched has been executed: see [`InterpOptions::watched`].
-    fn observe(&mut self, _observed: &ObservedOp<'_>) {}
-}
-
-/// An op that a thread has executed.
-#[derive(Clone, Copy, Debug)]
-pub struct ObservedOp<'a> {
-    /// The op.
-    pub op: Op,
-    /// The source it stands for.
-    pub span: Span,
-    /// The bits of its operands.
-    pub operands: &'a [u64],
-    /// The bits of its result.
-    pub result: u64,
-}
-
-/// Describes how an interpreter differs from the definition of HIR, and what of its work it tells.
-#[derive(Clone, Copy, Default)]
-pub struct InterpOptions<'a> {
-    /// Says how it adds to global memory.
-    pub sums: GlobalSums,
-    /// The scalar ops of one result of which [`InterpHost::observe`] is told whenever they are executed.
-    pub watched: Option<&'a dyn Fn(Op) -> bool>,
-}
-
-/// A host that keeps the text printed.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct PrintingHost(pub String);
-
-impl InterpHost for PrintingHost {
-    fn print(&mut self, format: &str, types: &[Type], values: &[u64]) {
-        crate::format::format_into(&mut self.0, format, types, values);
-    }
-}
-
-/// Says where in the program something went wrong.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TrapSite {
-    /// The function; `None` for one of the math library.
-    pub func: Option<FuncId>,
-    /// The instruction in it.
-    pub inst: Inst,
-    /// The source it stands for.
-    pub span: Span,
-}
-
-/// A failed `check` or `assert`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct InterpTrap {
-    /// The instruction. It says what was checked.
-    pub site: TrapSite,
-    /// `check`: the index operand; `CheckKind::index` says what it stands for.
-    pub index: i64,
-    /// `check`: the extent.
-    pub extent: i64,
-    /// The thread, counted in row-major order.
-    pub thread: u64,
-}
-
-/// Why a program ended before its end.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum InterpError {
-    /// A `check` or `assert` failed.
-    #[error("a check failed in thread {}", .0.thread)]
-    Trap(InterpTrap),
-    /// An array access outside its array.
-    #[error("index {index} is outside axis {axis} of extent {extent} in thread {thread}")]
-    OutOfBounds {
-        /// The access.
-        site: TrapSite,
-        /// Says which of its indices.
-        axis: u8,
-        /// The index, before a negative one wrapped.
-        index: i128,
-        /// The axis's extent.
-        extent: i64,
-        /// The thread, counted in row-major order.
-        thread: u64,
-    },
-    /// An element of an array argument that its buffer does not hold.
-    #[error("the buffer ends before an element of the array in thread {thread}")]
-    OutsideBuffer {
-        /// The access.
-        site: TrapSite,
-        /// The thread, counted in row-major order.
-        thread: u64,
-    },
-    /// The step limit was reached.
-    #[error("the step limit was reached in thread {thread}")]
-    StepLimit {
-        /// The thread, counted in row-major order.
-        thread: u64,
-    },
-    /// An `unreachable` was reached.
-    #[error("`unreachable` was reached in thread {thread}")]
-    Unreachable {
-        /// The instruction.
-        site: TrapSite,
-        /// The thread, counted in row-major order.
-        thread: u64,
-    },
-    /// Threads that should execute an op together cannot, because some wait for it and others for something else.
-    #[error("threads wait for each other at `{}` and elsewhere, thread {thread} among them", op.name())]
-    Divergence {
-        /// Holds what one of them waits at.
-        site: TrapSite,
-        /// The op there.
-        op: Op,
-        /// That thread, counted in row-major order.
-        thread: u64,
-    },
-    /// An op without a definition for these operands.
-    #[error("`{}` is not defined for operands {types:?}", op.name())]
-    NoDefinition {
-        /// The op.
-        op: Op,
-        /// Its operand types.
-        types: Vec<Type>,
-    },
-    /// Functions that call each other in a circle, or too deeply.
-    #[error("function calls are recursive, or nested more than {MAX_CALL_DEPTH} deep")]
-    CallDepth,
-    /// Arguments that do not fit the function.
-    #[error("arguments do not fit: {0}")]
-    BadArguments(String),
-}
-
-/// Describes what `atomic_add` and `atomic_sub` make of floats in global memory.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum GlobalSums {
-    /// Their sum, which is HIR's definition.
-    #[default]
-    Exact,
-    /// What NVIDIA GPUs make of `f32` numbers: subnormal numbers are taken for zeros, and so is a subnormal sum (PTX ISA 9.0
-    /// §9.7.13.5, `atom.add`). What the interpreter gives then is what GPUs are compared with.
-    Flushed,
-    /// Of `f32` and `f64` numbers the sum of the magnitudes of what is added: the rounding of sums in another order is a
-    /// small part of it.
-    Magnitudes,
-}
-
-/// Says how deeply calls may nest.
-pub const MAX_CALL_DEPTH: usize = 128;
 
 /// One function with all it calls, ready to run.
 ///

@@ -1,6 +1,7 @@
 //! Programs in HIR text and what they compute, worked out by hand or by Rust.
 
 use super::*;
+use crate::Op;
 use crate::types::Scalar;
 use crate::{Builder, Function, FunctionKind};
 use cranelift_entity::EntityRef;

@@ -1,13 +1,13 @@
 //! Invariant 26: barriers and warp operations are reached by all their threads together.
 
+use crate::analysis::effects::ArrayWrites;
+use crate::analysis::uniformity::{ThreadScope, Uniformity, UniformityContext, ValueShape};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::effects::ArrayWrites;
 use crate::entity::{FuncId, Inst, Region};
 use crate::function::{Function, FunctionKind, Imm, Module, ValueDef};
 use crate::op::{Convergence, Op, OpGroup};
 use crate::span::Span;
 use crate::types::Type;
-use crate::uniformity::{ThreadScope, Uniformity, UniformityContext, ValueShape};
 use cranelift_entity::SecondaryMap;
 
 /// Returns what is wrong with where a valid module has barriers and warp operations.

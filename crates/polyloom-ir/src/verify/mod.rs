@@ -59,7 +59,7 @@
 //! Blocks and warps, of the kernels of a module
 //!
 //! 26. What the threads of a block or a warp execute together (`Convergence`), and a call of a function that contains
-//!     it, stands where control flow is the same for all of them, as [`crate::uniformity`] sees it.
+//!     it, stands where control flow is the same for all of them, as [`crate::analysis::uniformity`] sees it.
 //!
 //! Derivatives
 //!

@@ -1,8 +1,8 @@
 //! Arrays that are read as ones nobody writes: a rule of the kernel language, since HIR that breaks it means what it does
 //! on a GPU that reads memory anew.
 
+use crate::analysis::effects::ArrayWrites;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::effects::ArrayWrites;
 use crate::function::Module;
 use crate::op::Op;
 

@@ -6,13 +6,13 @@
 //! functions are strict whatever the kernel's float mode.
 
 use super::arith::ArithContext;
-use super::control::ReturnTarget;
+use super::control_frame::ReturnTarget;
 use super::{ExecMask, FunctionLowering, Reps, Result, ValueRep};
 use crate::ir::*;
 use crate::target::HostProcessor;
 use cranelift_entity::SecondaryMap;
 use polyloom_codegen::{CodegenError, function_name};
-use polyloom_ir::uniformity::{Uniformity, UniformityContext, ValueShape};
+use polyloom_ir::analysis::uniformity::{Uniformity, UniformityContext, ValueShape};
 use polyloom_ir::{FuncId, Function, Inst, Op, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

@@ -4,8 +4,8 @@
 //! lane is left: values are carried on for all lanes, whatever the finished ones make of them, and the results are
 //! taken from each lane when it leaves.
 
-use super::control::ControlFrame;
-use super::values::{CarriedKind, MergeEdge};
+use super::control_frame::{ControlFrame, MergeEdge};
+use super::values::CarriedKind;
 use super::{ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep};
 use crate::ir::*;
 use polyloom_codegen::CodegenError;

@@ -5,12 +5,12 @@
 //! matrices that follow each other or are loaded from anywhere (see [`super::interleaved`]), else a gather or scatter.
 //! Everything the lanes share goes into a scalar base address.
 
+use super::control_frame::MergeEdge;
 use super::interleaved::{RowBlock, ScatteredElements};
-use super::values::MergeEdge;
 use super::{FunctionLowering, Reps, Result, ValueRep};
 use crate::ir::*;
 use polyloom_codegen::{ArrayFacts, CodegenError};
-use polyloom_ir::uniformity::ValueShape;
+use polyloom_ir::analysis::uniformity::ValueShape;
 use polyloom_ir::{Inst, Op, Scalar, Value, ValueDef};
 use smallvec::SmallVec;
 use std::cmp::Ordering;

@@ -27,6 +27,7 @@ mod calls;
 pub(crate) mod cast;
 mod choice_tables;
 mod control;
+mod control_frame;
 mod entry;
 mod host;
 mod interleaved;
@@ -36,11 +37,13 @@ mod memory;
 mod prefetch;
 mod totals;
 mod transpose;
+mod value_rep;
 mod values;
 mod width;
 
 pub(crate) use entry::{GroupThread, kernel};
 pub(crate) use line_table::LineTable;
+pub(crate) use value_rep::{ExecMask, RegionFlow, Reps, ValueRep};
 pub(crate) use {
     arguments::{KernelArguments, alias_scope},
     calls::{CompiledCallees, set_attributes, used_values},
@@ -50,51 +53,14 @@ pub(crate) use {
 
 use crate::ir::{BasicBlock, FenceOrder, IrEmitter, Val};
 use arith::ArithContext;
-use control::ControlFrame;
+use control_frame::{ControlFrame, ReturnTarget};
 use cranelift_entity::SecondaryMap;
 use interleaved::RowStore;
 use polyloom_codegen::{CodegenError, SiteTable};
-use polyloom_ir::uniformity::{Uniformity, ValueShape};
+use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};
 use polyloom_ir::{Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-
-/// Describes how the value of an HIR value in every lane is held.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum ValueRep {
-    /// One scalar for all executing lanes.
-    Uniform(Val),
-    /// An integer: the first lane's value, and how much more the next lane's is.
-    Affine { base: Val, stride: i64 },
-    /// One element per lane.
-    Vector(Val),
-    /// The array with this index: a parameter or, past those, one of [`FunctionLowering::own_arrays`].
-    Array(usize),
-}
-
-/// Values of several results or operands.
-pub(crate) type Reps = SmallVec<[ValueRep; 2]>;
-
-/// Says which lanes are executing.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum ExecMask {
-    /// All of them.
-    Full,
-    /// Those set in this mask.
-    Mask(Val),
-    /// Those set in the mask in [`FunctionLowering::exec_slot`]: lanes have left for outer targets on some paths to here.
-    Slot,
-}
-
-/// Describes what comes after a region's last instruction.
-pub(crate) enum RegionFlow {
-    /// It yields these values.
-    Yields(Reps),
-    /// No lane is executing any more, but control goes on.
-    Dead,
-    /// Control has gone elsewhere; the current block is finished.
-    Gone,
-}
 
 /// Says where the copy of a kernel's body for full groups goes when threads part ways early on: the other copy.
 pub(crate) struct BailOut {
@@ -133,7 +99,7 @@ pub(crate) struct FunctionLowering<'a, 'c> {
     /// Whether, on some path to here, no lane is executing any more.
     maybe_none: bool,
     frames: Vec<ControlFrame>,
-    returns: control::ReturnTarget,
+    returns: ReturnTarget,
     bail_out: Option<BailOut>,
     /// True if something that cannot be done twice has been emitted; the bail-out starts the group again.
     pub(crate) has_effects: bool,

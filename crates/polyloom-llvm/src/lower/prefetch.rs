@@ -8,7 +8,7 @@
 use super::entry::GroupThread;
 use super::memory::ArrayArg;
 use crate::ir::*;
-use polyloom_ir::affine::AffineSum;
+use polyloom_ir::analysis::affine::AffineSum;
 use polyloom_ir::op::OpEffect;
 use polyloom_ir::{Function, Op, Region, Value, ValueDef};
 use rustc_hash::FxHashSet;

@@ -1,9 +1,10 @@
 //! Values between their representations, and masks.
 
+use super::control_frame::MergeEdge;
 use super::{ExecMask, FunctionLowering, Reps, Result, ValueRep};
 use crate::ir::*;
 use polyloom_codegen::CodegenError;
-use polyloom_ir::uniformity::ValueShape;
+use polyloom_ir::analysis::uniformity::ValueShape;
 use polyloom_ir::{Scalar, Type, Value};
 use smallvec::SmallVec;
 
@@ -16,14 +17,6 @@ pub(crate) enum CarriedKind {
     Affine(i64),
     /// Like [`ValueRep::Vector`].
     Vector,
-}
-
-/// A branch to a place where paths meet: the block it leaves from, without its terminator yet, what it hands over and
-/// the lanes executing.
-pub(crate) struct MergeEdge {
-    pub(crate) block: BasicBlock,
-    pub(crate) values: Reps,
-    pub(crate) exec: ExecMask,
 }
 
 impl FunctionLowering<'_, '_> {

@@ -2,7 +2,7 @@
 
 use crate::target::HostProcessor;
 use polyloom_codegen::CodeVariant;
-use polyloom_ir::uniformity::{Uniformity, ValueShape};
+use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};
 use polyloom_ir::{FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Value};
 use rustc_hash::FxHashSet;
 

@@ -1,14 +1,15 @@
 //! What derivatives flow through: values that depend on active parameters, and how arrays are accessed.
 
-use super::DerivativeRequest;
 use super::guards;
+use super::request::DerivativeRequest;
 use super::rules::derivative;
-use super::sweep::ArrayParam;
 use crate::analysis::range::{Index, possibly_negative_indices};
 use cranelift_entity::EntitySet;
-use polyloom_ir::affine::{AffineSum, AffineTerm};
+use polyloom_ir::analysis::affine::{AffineSum, AffineTerm};
+use polyloom_ir::analysis::interval::Interval;
+use polyloom_ir::analysis::range;
 use polyloom_ir::op::{Derivative, OpEffect};
-use polyloom_ir::{Function, Imm, Inst, InstData, Op, Region, Type, Value, ValueDef, range};
+use polyloom_ir::{Function, Imm, Inst, InstData, Op, Region, Type, Value, ValueDef};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
@@ -78,6 +79,20 @@ fn visit(func: &Function, region: Region, active: &mut EntitySet<Value>) -> bool
         }
     }
     grows
+}
+
+/// An array parameter of the kernel.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ArrayParam {
+    /// The parameter of the backward kernel that holds its adjoint, if it is active.
+    pub(super) adjoint: Option<Value>,
+    /// True if the kernel stores to it as well as loads from it.
+    pub(super) is_replayed: bool,
+    /// True if no two threads touch the adjoint of one element.
+    pub(super) is_private: bool,
+    /// True if the kernel does nothing with it but to raise elements by `atomic_max`, and to lower others by
+    /// `atomic_min`.
+    pub(super) is_extremum: bool,
 }
 
 /// Returns how the kernel accesses each of its parameters.
@@ -313,8 +328,8 @@ pub(super) fn counters(func: &Function) -> Vec<Counter> {
             && let [Some(first), Some(end), Some(step)] =
                 [0, 1, 2].map(|at| AffineSum::of(func, data.operands[at]).as_const())
         {
-            let constant = |number: i64| (i128::from(number), i128::from(number));
-            let (low, high) = range::of_counter(constant(first), constant(end), constant(step));
+            let constant = |number: i64| Interval::one(number.into());
+            let Interval { low, high } = range::of_counter(constant(first), constant(end), constant(step));
             let counter = func.regions[data.regions[0]].params[0];
             if let (true, Ok(low), Ok(high)) = (low <= high, i64::try_from(low), i64::try_from(high)) {
                 counters.push((counter, low, high));

@@ -5,8 +5,10 @@
 //!
 //! Design: `docs/design/custom-derivatives.md`.
 
-use super::sweep::{Asked, BackwardBuilder, is_used};
-use super::{DerivativeRequest, zero};
+use super::constants::zero;
+use super::instructions::is_used;
+use super::request::DerivativeRequest;
+use super::sweep::{Asked, BackwardBuilder};
 use crate::transform::inline;
 use polyloom_ir::op::OpEffect;
 use polyloom_ir::{

@@ -8,15 +8,15 @@
 //! if that is all that changes. What a loop that does not run, or a branch that is not taken, would access need not be
 //! an element: only one that exists is read and stored.
 
-use super::DerivativeRequest;
 use super::activity::{Counter, counters, is_never_negative, negative_indices, own_elements};
+use super::constants::zero;
+use super::instructions::{is_load, is_loop};
+use super::request::DerivativeRequest;
 use super::sums::{Values, add_results, extend_terminator};
-use super::sweep::{is_load, is_loop};
 use super::unroll::unrolled;
-use super::zero;
 use crate::edit::ValueReplacements;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use polyloom_ir::affine::{AffineSum, AffineTerm};
+use polyloom_ir::analysis::affine::{AffineSum, AffineTerm};
 use polyloom_ir::op::OpEffect;
 use polyloom_ir::{Builder, Function, Imm, Inst, InstData, Op, Region, Scalar, Type, Value, ValueDef};
 use smallvec::SmallVec;

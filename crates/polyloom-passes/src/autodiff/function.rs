@@ -4,13 +4,15 @@
 //! its parameters being results. There is no memory to put down what loops have carried: where that is asked for, loops
 //! over constants are written out.
 
+use super::constants::{one, zero};
+use super::request::DerivativeRequest;
 use super::sweep::BackwardBuilder;
-use super::{DerivativeRequest, activity, custom, flat, has_definition, plan, refuse_bits, structure, unroll, zero};
+use super::{activity, custom, flat, has_definition, plan, refuse_bits, structure, unroll};
 use crate::pipeline::reachable_with_derivatives;
 use crate::transform::inline;
 use polyloom_ir::op::OpEffect;
 use polyloom_ir::{
-    Builder, CallEffects, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Span, Type, Value,
+    Builder, CallEffects, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Module, Op, Span, Type, Value,
 };
 use smallvec::SmallVec;
 
@@ -45,11 +47,6 @@ fn begun(function: &Function) -> Function {
     let params = params.map(|(name, &param)| (&**name, function.ty(param)));
     let (_, results) = function.gradient_signature(false);
     Function::new(function.name.clone(), FunctionKind::Func, params, &results)
-}
-
-fn one(builder: &mut Builder<'_>, ty: Type) -> Value {
-    let one = builder.const_f64(1.0);
-    builder.cast(one, ty.as_scalar().unwrap_or(Scalar::F64))
 }
 
 /// Returns what calls the derivative that the program gives.

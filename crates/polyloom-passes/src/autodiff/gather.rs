@@ -14,16 +14,17 @@
 //! Design: `docs/design/gradient-sums.md`.
 
 use super::activity::counts_from_end;
-use super::plan::{clean, distinct_names};
+use super::cleanup::{clean, distinct_names};
+use super::constants::nothing;
 use super::sums::{LoopSum, is_sum, taken_out};
-use super::{decides_by_floats, make_strict, zero};
+use super::{decides_by_floats, make_strict};
 use crate::analysis::range::possibly_negative_indices;
 use crate::edit::ValueReplacements;
 use crate::pipeline::extract;
 use crate::transform::inline::{KeptCalls, inline};
 use crate::transform::{if_convert, known_conditions};
 use cranelift_entity::EntitySet;
-use polyloom_ir::affine::AffineSum;
+use polyloom_ir::analysis::affine::AffineSum;
 use polyloom_ir::op::{Lowering, OpEffect, OpGroup};
 use polyloom_ir::{
     Builder, Diagnostic, FuncId, Function, FunctionKind, Imm, Inst, InstData, KernelMetadata, Module, Op, Region,
@@ -242,12 +243,6 @@ fn gather(
     let (module, kernel) = extract(&module, kernel);
     debug_assert_eq!(verify_module(&module), Ok(()), "a kernel that gathers is valid\n{module}");
     Ok(Some((module, kernel)))
-}
-
-/// Returns what changes no number that it is added to: -0.0.
-fn nothing(builder: &mut Builder<'_>, ty: Type) -> Value {
-    let zero = zero(builder, ty);
-    builder.op(Op::Neg, &[zero])
 }
 
 /// A function of the parameters and of a thread's coordinates: what the thread adds to one place.

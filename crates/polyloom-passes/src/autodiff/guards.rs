@@ -1,9 +1,10 @@
 //! Which threads of a launch come to an instruction, where comparisons of their coordinates with what the launch is
 //! given say so: its extents, integers among its arguments, and the extents of arrays.
 
-use super::races::AxisDependence;
-use polyloom_ir::affine::{AffineSum, AffineTerm};
-use polyloom_ir::range;
+use super::axis_dependence::AxisDependence;
+use polyloom_ir::analysis::affine::{AffineSum, AffineTerm};
+use polyloom_ir::analysis::interval::Interval;
+use polyloom_ir::analysis::range;
 use polyloom_ir::{Function, Imm, Inst, Op, Region, Scalar, Type, Value, ValueDef};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub enum LaunchArgument {
 
 /// The first and the last coordinate, along each axis of a launch, of the threads that come to an instruction: none do
 /// if along one of them the last is before the first.
-pub(super) type Threads = SmallVec<[(i128, i128); 3]>;
+pub(super) type Threads = SmallVec<[Interval; 3]>;
 
 /// Describes what a launch is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,7 +173,7 @@ impl PathCondition {
         if self.is_open {
             return None;
         }
-        let mut threads: Threads = launch.dim.iter().map(|&extent| (0, i128::from(extent) - 1)).collect();
+        let mut threads: Threads = launch.dim.iter().map(|&extent| Interval::new(0, i128::from(extent) - 1)).collect();
         for comparison in &*self.comparisons {
             comparison.narrow(&mut threads, launch)?;
         }

@@ -7,6 +7,7 @@
 //! first iterations are looked at, and the last. Of everything else nothing is known.
 
 use super::guards::{AffineIndex, DerivativeLaunch, PathCondition, Threads};
+use polyloom_ir::analysis::interval::Interval;
 use polyloom_ir::{Function, Value};
 use smallvec::SmallVec;
 
@@ -33,7 +34,7 @@ type Coordinate = (bool, usize);
 #[derive(Default)]
 struct SolvedCoordinates {
     /// Coordinates that are between two numbers.
-    ranges: SmallVec<[(Coordinate, i128, i128); 4]>,
+    ranges: SmallVec<[(Coordinate, Interval); 4]>,
     /// Axes along which the two threads' coordinates are in one equation, and whether they are the same in all of its
     /// solutions.
     linked: SmallVec<[(usize, bool); 4]>,
@@ -93,11 +94,11 @@ impl AccessPair {
                     return !is_same;
                 }
                 let range = |of: bool, threads: &Threads| {
-                    let found = solved.ranges.iter().find(|(at, _, _)| *at == (of, axis));
-                    found.map_or(threads[axis], |&(_, first, last)| (first, last))
+                    let found = solved.ranges.iter().find(|(at, _)| *at == (of, axis));
+                    found.map_or(threads[axis], |&(_, range)| range)
                 };
                 let [one, other] = [range(false, storing), range(true, others)];
-                one != other || one.0 != one.1
+                one != other || one.single().is_none()
             })
         })
     }
@@ -109,7 +110,7 @@ impl AccessPair {
         threads: [&Threads; 2],
         launch: &DerivativeLaunch<'_>,
     ) -> Option<SolvedCoordinates> {
-        if threads.iter().any(|threads| threads.iter().any(|(first, last)| first > last)) {
+        if threads.iter().any(|threads| threads.iter().any(|range| range.low > range.high)) {
             return None;
         }
         let mut solved = SolvedCoordinates::default();
@@ -121,7 +122,7 @@ impl AccessPair {
             let (one, other) = (side(0)?, side(1)?);
             let known = |at: Coordinate| {
                 let is_linked = solved.linked.iter().any(|&(axis, _)| axis == at.1);
-                is_linked || solved.ranges.iter().any(|(of, _, _)| *of == at)
+                is_linked || solved.ranges.iter().any(|(of, _)| *of == at)
             };
             // Equations that have coordinates in common are not solved.
             if [&one, &other].iter().any(|side| side.at.is_some_and(known)) {
@@ -134,7 +135,7 @@ impl AccessPair {
                 _ => {
                     for (side, index) in [(&one, 0), (&other, 1)] {
                         let [a, b] = ends.map(|end| end[index]);
-                        solved.ranges.extend(side.at.map(|at| (at, a.min(b), a.max(b))));
+                        solved.ranges.extend(side.at.map(|at| (at, Interval::new(a.min(b), a.max(b)))));
                     }
                 }
             }
@@ -170,7 +171,7 @@ struct PairSide {
     constant: i128,
     factor: i128,
     at: Option<Coordinate>,
-    range: (i128, i128),
+    range: Interval,
 }
 
 impl PairSide {
@@ -178,19 +179,19 @@ impl PairSide {
     fn of((constant, factors): (i128, SmallVec<[i128; 3]>), is_other: bool, threads: &Threads) -> Option<PairSide> {
         let mut moving = factors.iter().enumerate().filter(|(_, factor)| **factor != 0);
         let Some((axis, &factor)) = moving.next() else {
-            return (constant >= 0).then_some(PairSide { constant, factor: 0, at: None, range: (0, 0) });
+            return (constant >= 0).then_some(PairSide { constant, factor: 0, at: None, range: Interval::one(0) });
         };
         if moving.next().is_some() {
             return None;
         }
-        let (mut first, mut last) = *threads.get(axis)?;
+        let mut range = *threads.get(axis)?;
         // The index is not negative here.
         if factor > 0 {
-            first = first.max(-constant.div_euclid(factor));
+            range.low = range.low.max(-constant.div_euclid(factor));
         } else {
-            last = last.min(constant.div_euclid(-factor));
+            range.high = range.high.min(constant.div_euclid(-factor));
         }
-        (first <= last).then_some(PairSide { constant, factor, at: Some((is_other, axis)), range: (first, last) })
+        (range.low <= range.high).then_some(PairSide { constant, factor, at: Some((is_other, axis)), range })
     }
 
     /// The two solutions at the ends, of those with which this index of one thread is that of another.
@@ -200,11 +201,11 @@ impl PairSide {
         match (a, b) {
             (0, 0) => (c == 0).then_some([[0, 0]; 2]),
             (a, 0) => {
-                let x = (c % a == 0).then_some(c / a).filter(|x| (self.range.0..=self.range.1).contains(x))?;
+                let x = (c % a == 0).then_some(c / a).filter(|x| (self.range.low..=self.range.high).contains(x))?;
                 Some([[x, 0]; 2])
             }
             (0, b) => {
-                let y = (c % b == 0).then_some(-c / b).filter(|y| (other.range.0..=other.range.1).contains(y))?;
+                let y = (c % b == 0).then_some(-c / b).filter(|y| (other.range.low..=other.range.high).contains(y))?;
                 Some([[0, y]; 2])
             }
             (a, b) => {
@@ -215,21 +216,20 @@ impl PairSide {
                 let (x, y) = (x.checked_mul(c / divisor)?, y.checked_mul(c / divisor)?);
                 // All solutions: (x + k * by_x, y + k * by_y).
                 let (by_x, by_y) = (b / divisor, a / divisor);
-                let (low_x, high_x) = multiples(self.range, x, by_x);
-                let (low_y, high_y) = multiples(other.range, y, by_y);
-                let (low, high) = (low_x.max(low_y), high_x.min(high_y));
+                let both = multiples(self.range, x, by_x).intersection(multiples(other.range, y, by_y))?;
                 let solution = |k: i128| [x + k * by_x, y + k * by_y];
-                (low <= high).then(|| [solution(low), solution(high)])
+                Some([solution(both.low), solution(both.high)])
             }
         }
     }
 }
 
 /// The `k` with which `start + k * step` is in a range: from one to another.
-fn multiples((first, last): (i128, i128), start: i128, step: i128) -> (i128, i128) {
-    let (low, high) = if step > 0 { (first - start, last - start) } else { (start - last, start - first) };
+fn multiples(range: Interval, start: i128, step: i128) -> Interval {
+    let from_start = range.minus(Interval::one(start));
+    let Interval { low, high } = if step > 0 { from_start } else { from_start.negated() };
     let step = step.abs();
-    (-(-low).div_euclid(step), high.div_euclid(step))
+    Interval::new(-(-low).div_euclid(step), high.div_euclid(step))
 }
 
 /// The greatest common divisor of two numbers that are not zero, up to its sign, and the multiples that add up to it.

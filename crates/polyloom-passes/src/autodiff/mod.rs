@@ -20,6 +20,9 @@
 //! Design: `docs/design/reverse-mode.md`.
 
 mod activity;
+mod axis_dependence;
+mod cleanup;
+mod constants;
 mod custom;
 mod definitions;
 mod elements;
@@ -27,15 +30,18 @@ mod expand;
 mod function;
 mod gather;
 mod guards;
+mod instructions;
 mod meetings;
 mod overwrite;
 mod plan;
 mod races;
+mod request;
 mod rules;
 mod structure;
 mod sums;
 mod sweep;
 mod tangent;
+mod tape_layout;
 mod unroll;
 mod updates;
 
@@ -46,50 +52,17 @@ pub use guards::{DerivativeLaunch, LaunchArgument};
 pub use overwrite::{AdjointAccess, OverwritingProgram, overwriting};
 pub use plan::{BackwardNeeds, BackwardProgram, TapeExtent};
 pub use races::{AccessRace, found_in as races_in};
+pub use request::{DerivativeRequest, LONG_LAUNCH};
 
 use crate::pipeline::{extract, extract_with_derivatives};
 use crate::transform::{fold, inline, strip_asserts};
 use cranelift_entity::EntitySet;
-use plan::ExtraParam;
 use polyloom_ir::op::{Convergence, Derivative, OpEffect, OpGroup};
-use polyloom_ir::{
-    Builder, Code, Diagnostic, FloatMode, FuncId, Function, Imm, Inst, InstData, Module, Op, Scalar, Type, Value,
-};
-use smallvec::SmallVec;
+use polyloom_ir::{Code, Diagnostic, FloatMode, FuncId, Function, Imm, Inst, Module, Op, Scalar, Type, Value};
 use std::borrow::Cow;
 use sweep::BackwardBuilder;
 use tangent::TangentBuilder;
-
-/// Describes what a derivative is asked for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DerivativeRequest {
-    /// For each parameter of the kernel, whether derivatives with respect to it are wanted, or flow through it.
-    /// Integers have none, whatever this says.
-    pub active: Vec<bool>,
-    /// The rank of launches.
-    pub rank: u8,
-    /// True if loops keep what they carry at some iterations only, and run what is between them again, since tapes are
-    /// then as long as the square root of a loop, and an iteration runs once more.
-    pub checkpoints: bool,
-    /// True if checkpoints of outermost loops keep, too, what rows of arrays hold that are the threads' own: what is
-    /// read of these is then recorded for one segment at a time. Nothing without `checkpoints`.
-    pub rows: bool,
-    /// For each parameter of the kernel, whether elements of the array at different indices may be the same memory, as
-    /// where a stride is zero. Of arrays beyond its end that is not so.
-    pub coinciding: Vec<bool>,
-    /// True if launches have more threads than [`LONG_LAUNCH`]: multiples of their coordinates may then overflow.
-    pub is_long: bool,
-}
-
-/// A launch with more threads is long: see [`DerivativeRequest::is_long`].
-pub const LONG_LAUNCH: u64 = 1 << 24;
-
-impl DerivativeRequest {
-    /// Derivatives with respect to these parameters, for launches of this rank, where nothing else is to be known.
-    pub fn new(active: Vec<bool>, rank: u8) -> DerivativeRequest {
-        DerivativeRequest { active, rank, checkpoints: false, rows: false, coinciding: Vec::new(), is_long: false }
-    }
-}
+use tape_layout::ExtraParam;
 
 /// Differentiates a kernel of verified HIR, as the front end made it.
 ///
@@ -161,7 +134,11 @@ pub fn backward(
 }
 
 /// The backward kernel with an empty body, and the parameters that it has adjoints of; notes those of arrays.
-fn with_adjoints(forward: &Function, is_active: &[bool], arrays: &mut [sweep::ArrayParam]) -> (Function, Vec<usize>) {
+fn with_adjoints(
+    forward: &Function,
+    is_active: &[bool],
+    arrays: &mut [activity::ArrayParam],
+) -> (Function, Vec<usize>) {
     let mut new = forward.like();
     new.metadata.backward = true;
     let mut adjoints = Vec::new();
@@ -266,8 +243,8 @@ pub fn tangent(
     if !errors.is_empty() {
         return Err(errors);
     }
-    plan::clean(&mut new, &[]);
-    plan::distinct_names(&mut new);
+    cleanup::clean(&mut new, &[]);
+    cleanup::distinct_names(&mut new);
     let mut module = Module::new();
     let kernel = module.functions.push(new);
     debug_assert_eq!(polyloom_ir::verify_module(&module), Ok(()), "the kernel with tangents is valid\n{module}");
@@ -419,23 +396,4 @@ fn refuse_bits(func: &Function, active: &EntitySet<Value>) -> Result<(), Vec<Dia
         }
     });
     if errors.is_empty() { Ok(()) } else { Err(errors) }
-}
-
-/// An instruction of another function, on operands of the one that is being written.
-fn written_again(builder: &mut Builder<'_>, old: &Function, data: &InstData, operands: &[Value]) -> Inst {
-    let types: SmallVec<[Type; 8]> = data.results.iter().map(|&result| old.ty(result)).collect();
-    builder.inst(data.op, operands, &types, data.imm.clone())
-}
-
-/// The zero of a type.
-fn zero(builder: &mut Builder<'_>, ty: Type) -> Value {
-    match ty {
-        Type::Composite(composite) => {
-            let nothing = builder.const_bits(composite.elem(), 0);
-            let components: SmallVec<[Value; 16]> = std::iter::repeat_n(nothing, composite.n_components()).collect();
-            let inst = builder.inst(Op::Construct, &components, &[ty], Imm::None);
-            builder.func.insts[inst].results[0]
-        }
-        ty => builder.const_bits(ty.as_scalar().unwrap_or(Scalar::I32), 0),
-    }
 }

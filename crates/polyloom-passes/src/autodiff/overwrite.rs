@@ -11,8 +11,8 @@
 //!
 //! Design: `docs/design/gradient-sums.md`.
 
-use super::plan::clean;
-use super::zero;
+use super::cleanup::clean;
+use super::constants::zero;
 use crate::edit::ValueReplacements;
 use cranelift_entity::EntitySet;
 use polyloom_ir::op::OpEffect;

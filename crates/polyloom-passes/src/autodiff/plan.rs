@@ -1,9 +1,13 @@
 //! The backward kernel as it is handed over: without what nothing needs, and with what a launch has to know.
 
+use super::activity::ArrayParam;
+use super::cleanup::{clean, distinct_names};
 use super::custom;
+use super::instructions::is_used;
 use super::overwrite::AdjointAccess;
 use super::races::{self, AccessRace};
-use super::sweep::{ArrayParam, BackwardBuilder, ThreadRow, is_used};
+use super::sweep::BackwardBuilder;
+use super::tape_layout::{ExtraParam, TapeCount, TapeLength, TapeParam, ThreadRow};
 use super::{sums, updates};
 use crate::edit::ValueReplacements;
 use crate::transform::{cse, dce, fold};
@@ -59,8 +63,8 @@ pub struct BackwardNeeds {
     pub writes: Vec<bool>,
     /// For each parameter, whether what the array holds after the kernel matters, and not what it held before.
     pub left: Vec<bool>,
-    /// True if loops record what they read of rows that are the threads' own: [`Request::rows`](super::DerivativeRequest::rows)
-    /// would bound that.
+    /// True if loops record what they read of rows that are the threads' own:
+    /// [`DerivativeRequest::rows`](super::DerivativeRequest::rows) would bound that.
     pub records_rows: bool,
     /// Launches whose threads race have no gradient.
     pub races: Vec<AccessRace>,
@@ -103,56 +107,6 @@ pub enum TapeExtent {
         /// Says how many an iteration reads.
         reads: usize,
     },
-}
-
-/// Describes what is counted to know how long tapes have to be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum TapeCount {
-    /// How often the loop runs.
-    Loop(Inst),
-    /// How often this load is executed; if it is of a row that checkpoints keep, in one iteration of the outermost loop.
-    Reads(Inst),
-    /// How many elements of this array are in a thread's row.
-    Row(usize),
-}
-
-/// Describes how long a tape has to be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum TapeLength {
-    /// As often as the loop runs.
-    Loop(Inst),
-    /// As many as the loop has segments.
-    Checkpoints(Inst),
-    /// As many iterations as a segment of the loop has.
-    Segment(Inst),
-    /// As often as this load is executed.
-    Reads(Inst),
-    /// For each segment of the loop as many elements as a thread's row of this array has.
-    Rows(Inst, usize),
-    /// For each iteration of a segment of the loop as many as this load is executed in one.
-    SegmentReads(Inst, Inst),
-}
-
-/// Describes what a backward kernel needs beside arguments and adjoints, each of it a parameter.
-#[derive(Default)]
-pub(super) struct ExtraParam {
-    /// Holds what the kernel leaves in these arrays.
-    pub(super) after: Vec<(usize, Value)>,
-    pub(super) tapes: Vec<TapeParam>,
-    pub(super) segments: Vec<(Inst, Value)>,
-    /// Holds what stands for the thread's place on tapes.
-    pub(super) place: Option<Value>,
-    /// The adjoints of which no two threads touch one element.
-    pub(super) private: Vec<Value>,
-    /// The loads in loops of rows that are the threads' own.
-    pub(super) row_reads: EntitySet<Inst>,
-}
-
-/// A tape of the backward kernel.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TapeParam {
-    pub(super) param: Value,
-    pub(super) length: TapeLength,
 }
 
 /// Takes out of a backward kernel what nothing needs: what was recorded and is not asked for, copies of memory that
@@ -277,18 +231,6 @@ fn set_params(func: &mut Function, params: SmallVec<[Value; 4]>, names: Vec<Arc<
     func.param_names = names;
 }
 
-/// Gives parameters whose names others have before them names of their own, as texts do: `adj_x_2`.
-pub(super) fn distinct_names(func: &mut Function) {
-    for index in 1..func.param_names.len() {
-        let (before, name) = (&func.param_names[..index], &func.param_names[index]);
-        let numbered = (2..).map(|number| Arc::from(format!("{name}_{number}")));
-        let mut names = std::iter::once(name.clone()).chain(numbered);
-        if let Some(free) = names.find(|name| !before.contains(name)) {
-            func.param_names[index] = free;
-        }
-    }
-}
-
 /// Has a kernel do a part of a launch's threads: the first one and all extents but the first become parameters, from
 /// which a thread works out its coordinates, and its number in the part becomes its place on tapes.
 fn take_part(func: &mut Function, place: Option<Value>, rank: u8) {
@@ -396,14 +338,4 @@ fn sizes(
     let kernel = module.functions.push(new);
     debug_assert_eq!(verify_module(&module), Ok(()), "the kernel of sizes is valid\n{module}");
     Ok((module, kernel))
-}
-
-/// Takes out what nothing needs, where nobody else looks at the `private` arrays.
-pub(super) fn clean(func: &mut Function, private: &[Value]) {
-    let calls = CallEffects::default();
-    fold::fold(func);
-    dce::dce_private(func, &calls, private);
-    cse::cse(func, &calls);
-    fold::fold(func);
-    dce::dce_private(func, &calls, private);
 }

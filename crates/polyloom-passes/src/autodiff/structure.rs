@@ -227,7 +227,7 @@ impl<'a> ExitStructurer<'a> {
 
     fn copy(&mut self, data: &InstData) {
         let operands = self.mapped(&data.operands);
-        let new = super::written_again(&mut self.builder, self.old, data, &operands);
+        let new = super::instructions::written_again(&mut self.builder, self.old, data, &operands);
         for (index, &result) in data.results.iter().enumerate() {
             let value = self.builder.func.insts[new].results[index];
             self.bind(result, value);
@@ -477,7 +477,7 @@ impl<'a> ExitStructurer<'a> {
     }
 
     fn zeros(&mut self, types: &[Type]) -> Values {
-        types.iter().map(|&ty| super::zero(&mut self.builder, ty)).collect()
+        types.iter().map(|&ty| super::constants::zero(&mut self.builder, ty)).collect()
     }
 
     fn bind_results(&mut self, inst: Inst, values: &[Value]) {

@@ -7,7 +7,7 @@
 //!
 //! Design: `docs/design/gradient-sums.md`.
 
-use super::zero;
+use super::constants::zero;
 use crate::transform::licm;
 use cranelift_entity::EntitySet;
 use polyloom_ir::{

@@ -3,8 +3,10 @@
 //! Every value that depends on an active parameter has a *tangent*, its derivative in that direction. It is computed
 //! where the value is, and goes the ways that the value goes: through regions, loops, exits and memory.
 
+use super::constants::zero;
+use super::instructions::{is_used, written_again};
 use super::rules;
-use super::zero;
+use super::updates::{active_update, mixed_extremum, used_update};
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::op::{Derivative, OpGroup};
@@ -249,7 +251,7 @@ impl<'a> TangentBuilder<'a> {
     }
 
     fn copy(&mut self, data: &InstData, operands: &[Value]) -> Inst {
-        let new = super::written_again(&mut self.builder, self.old, data, operands);
+        let new = written_again(&mut self.builder, self.old, data, operands);
         for (index, &result) in data.results.iter().enumerate() {
             let value = self.builder.func.insts[new].results[index];
             self.bind(result, value);
@@ -271,8 +273,8 @@ impl<'a> TangentBuilder<'a> {
             }
             Op::ArrayStore | Op::AtomicAdd | Op::AtomicSub => {
                 self.copy(data, operands);
-                if data.op != Op::ArrayStore && super::sweep::is_used(self.old, data.results[0]) {
-                    let (message, help) = super::sweep::used_update(data.op);
+                if data.op != Op::ArrayStore && is_used(self.old, data.results[0]) {
+                    let (message, help) = used_update(data.op);
                     self.refuse(data, message, help);
                 }
                 let value = data.operands[data.operands.len() - 1];
@@ -285,12 +287,12 @@ impl<'a> TangentBuilder<'a> {
                 }
             }
             Op::AtomicMin | Op::AtomicMax if self.is_extremum(data) => self.extremum(data, operands, place),
-            op @ (Op::AtomicMin | Op::AtomicMax) if !super::sweep::is_used(self.old, data.results[0]) => {
-                let (message, help) = super::sweep::mixed_extremum(op);
+            op @ (Op::AtomicMin | Op::AtomicMax) if !is_used(self.old, data.results[0]) => {
+                let (message, help) = mixed_extremum(op);
                 self.refuse(data, message, help);
             }
             op if op.info().group == OpGroup::Atomic => {
-                let (message, help) = super::sweep::active_update(op);
+                let (message, help) = active_update(op);
                 self.refuse(data, message, help);
             }
             _ => _ = self.copy(data, operands),
@@ -299,7 +301,7 @@ impl<'a> TangentBuilder<'a> {
 
     fn is_extremum(&self, data: &InstData) -> bool {
         let is_extremum = self.old.param_index(data.operands[0]).is_some_and(|param| self.is_extremum[param]);
-        is_extremum && !super::sweep::is_used(self.old, data.results[0])
+        is_extremum && !is_used(self.old, data.results[0])
     }
 
     /// `atomic_min` and `atomic_max`, because the element moves as the value does that it has in the end.

@@ -1,6 +1,6 @@
 //! Loops over constants written out, iteration by iteration: what they carry is then in scope on the way back.
 
-use super::written_again;
+use super::instructions::written_again;
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use polyloom_ir::{Builder, Function, Inst, InstData, Op, Region, Scalar, Type, Value};

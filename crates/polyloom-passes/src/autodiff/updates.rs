@@ -2,11 +2,11 @@
 //! atomic update gives has none.
 //!
 //! `a[i] += x` is an atomic update in HIR, whoever else may come to the element. Sums that nothing reads stay: their
-//! reverse is a load.
+//! reverse is a load. Of updates that have no derivative, it is said here why.
 
-use super::DerivativeRequest;
 use super::activity::own_elements;
-use super::sweep::is_used;
+use super::instructions::is_used;
+use super::request::DerivativeRequest;
 use crate::edit::ValueReplacements;
 use polyloom_ir::{Builder, Function, Imm, Inst, Op, Region, Scalar, Type, Value};
 use smallvec::SmallVec;
@@ -110,4 +110,26 @@ fn visit(func: &mut Function, region: Region, wanted: &[bool], replaced: &mut Va
         replaced.set(data.results[0], before);
     }
     func.regions[region].insts = new;
+}
+
+/// Says why an atomic update whose result is used has no derivative, and what to do about it.
+pub(super) fn used_update(op: Op) -> (String, &'static str) {
+    let message = format!("what `{}` gives depends on the order of threads, and the kernel uses it", op.name());
+    (message, "do the update in a kernel of its own, which stores what it gives in an array for this one to read")
+}
+
+/// Says why an atomic update of an active array has no derivative, and what to do about it.
+pub(super) fn active_update(op: Op) -> (String, &'static str) {
+    let message = format!("`{}` of an array that needs a gradient has no derivative", op.name());
+    (message, "pass the array as one that needs no gradient, or update it by `atomic_add`")
+}
+
+/// Says why `atomic_min` and `atomic_max` have no derivative on an array that something else is done with as well.
+pub(super) fn mixed_extremum(op: Op) -> (String, &'static str) {
+    let message = format!(
+        "`{}` of an element that the kernel may also use in another way: whose value it has in the end does not show \
+         what came between",
+        op.name()
+    );
+    (message, "use another array for the rest, or elements that constant indices tell apart")
 }

@@ -2,7 +2,7 @@
 
 use crate::pipeline::extract;
 use crate::transform::inline;
-use polyloom_ir::affine::{AffineSum, AffineTerm};
+use polyloom_ir::analysis::affine::{AffineSum, AffineTerm};
 use polyloom_ir::op::OpGroup;
 use polyloom_ir::{FuncId, Function, InstData, Module, Op, Value};
 use smallvec::SmallVec;

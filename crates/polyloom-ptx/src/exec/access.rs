@@ -2,6 +2,7 @@
 
 use super::block::BlockState;
 use super::grid::GridContext;
+use super::lane_access::{AccessKind, AccessRegion, LaneAccess, LaneGroup, NOWHERE_BYTES};
 use super::registers::{LANES, RegisterFiles, RegisterWord, lanes_of, put};
 use super::warp::WarpRun;
 use crate::decode::op::{
@@ -15,17 +16,6 @@ use crate::syntax::ast::StateSpace;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::fence;
 
-/// Describes what an access does, for the checks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum AccessKind {
-    Read,
-    Write,
-    Atomic,
-    /// The source or destination of `cp.async`.
-    AsyncRead,
-    AsyncWrite,
-}
-
 /// Describes what an access does, for its bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AccessEffect {
@@ -35,41 +25,6 @@ pub(super) enum AccessEffect {
     Write,
     /// An atomic.
     Update,
-}
-
-/// Says which region the lanes of a group go to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum AccessRegion {
-    Global(usize),
-    Shared,
-    Local,
-    Param,
-    /// Outside of all memory, where that is let pass.
-    Nowhere,
-}
-
-/// Bytes that are nowhere, for each lane: as many as an access may have.
-pub(super) const NOWHERE_BYTES: usize = 32;
-
-/// Lanes whose accesses go to one region, at these offsets.
-pub(crate) struct LaneGroup {
-    pub(crate) lanes: u32,
-    pub(crate) place: AccessRegion,
-    pub(crate) offsets: [usize; LANES],
-}
-
-/// One access of some lanes, as checks and counters see it.
-pub(crate) struct LaneAccess<'a> {
-    pub(crate) inst: &'a DecodedInst,
-    pub(crate) kind: AccessKind,
-    pub(crate) group: &'a LaneGroup,
-    /// Bytes a lane.
-    pub(crate) size: u32,
-    pub(crate) order: MemoryOrder,
-    /// Holds what is stored, value by value, and the bytes of each.
-    pub(crate) stored: Option<(&'a [[u64; LANES]], usize)>,
-    /// A bit for each byte of a lane that is read to be copied, if at all.
-    pub(crate) copied: u32,
 }
 
 /// Orders the host's accesses as one that acquires does, so that what comes behind it in the program does so on the

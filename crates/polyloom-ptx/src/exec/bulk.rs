@@ -1,9 +1,10 @@
 //! `cp.async.bulk`: a lane copies a run of bytes, or reduces with it. The copy is done when it begins; the checks know
 //! until when the program may not count on that.
 
-use super::access::{AccessEffect, AccessKind, AccessRegion, LaneAccess, WEAK};
+use super::access::{AccessEffect, WEAK};
 use super::block::BlockState;
 use super::grid::GridContext;
+use super::lane_access::{AccessKind, AccessRegion, LaneAccess};
 use super::registers::{LANES, lanes_of};
 use super::warp::WarpRun;
 use crate::decode::op::{BulkCopy, BulkEnd, DecodedInst, MemoryOrder, OrderScope};
@@ -72,7 +73,8 @@ impl WarpRun {
             if !context.observing {
                 continue;
             }
-            let mut piece = super::access::LaneGroup { lanes: 1 << lane, place: group.place, offsets: group.offsets };
+            let mut piece =
+                super::lane_access::LaneGroup { lanes: 1 << lane, place: group.place, offsets: group.offsets };
             for _ in 0..size / PIECE {
                 let access = LaneAccess { inst, kind, group: &piece, size: PIECE, order, stored: None, copied: 0 };
                 block.check(context, self, &access)?;

@@ -6,7 +6,6 @@
 
 use super::block::{BlockProgress, BlockRun};
 use super::registers::RegisterFiles;
-use super::special::PROCESSORS;
 use crate::LaunchRequest;
 use crate::counters::Counters;
 use crate::decode::op::{DecodedInst, DecodedProgram};
@@ -21,6 +20,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+
+/// Multiprocessors that blocks are said to run on.
+pub(super) const PROCESSORS: u64 = 16;
 
 /// The most blocks that are begun and not done on one host thread.
 const MAX_RESIDENT: usize = 1024;

@@ -1,8 +1,9 @@
 //! Loads and stores of matrices: each place in the registers is one access of the warp.
 
-use super::access::{AccessEffect, AccessKind, AccessRegion, LaneAccess, WEAK};
+use super::access::{AccessEffect, WEAK};
 use super::block::BlockState;
 use super::grid::GridContext;
+use super::lane_access::{AccessKind, AccessRegion, LaneAccess};
 use super::registers::{LANES, RegisterWord, lanes_of, put};
 use super::warp::WarpRun;
 use crate::decode::op::{DecodedInst, DestRegister, MatrixAccess, RegisterPiece};

@@ -3,9 +3,9 @@
 //! The 64 bits of the object are the machine's. Here bit 63 is the parity of the phase, bits 0 to 19 the count each
 //! phase begins with, bits 20 to 39 what is still to arrive, bits 40 to 62 the bytes still to come, plus 2^22.
 
-use super::access::AccessKind;
 use super::block::BlockState;
 use super::grid::GridContext;
+use super::lane_access::AccessKind;
 use super::registers::lanes_of;
 use super::warp::WarpRun;
 use crate::decode::op::{AnySource, DecodedInst, MBarrier, MBarrierKind};

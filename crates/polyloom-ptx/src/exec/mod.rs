@@ -6,6 +6,7 @@ mod bulk;
 mod call;
 mod grid;
 mod heap;
+pub(crate) mod lane_access;
 mod matrix;
 pub(crate) mod mbarrier;
 mod print;

@@ -1,14 +1,11 @@
 //! Reading special registers, and writing results of either width.
 
 use super::block::BlockState;
-use super::grid::GridContext;
+use super::grid::{GridContext, PROCESSORS};
 use super::registers::{LANES, put};
 use super::warp::WarpRun;
 use crate::decode::op::{DestRegister, SpecialRegister};
 use crate::memory::window::RESERVED_SHARED;
-
-/// Multiprocessors that blocks are said to run on.
-pub(super) const PROCESSORS: u64 = 16;
 
 impl WarpRun {
     /// Writes a register that may be narrower than 64 bits.

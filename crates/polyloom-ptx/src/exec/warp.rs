@@ -6,9 +6,9 @@
 //! another could run lets that one run for a while, so lanes that wait for other lanes do not wait forever; when
 //! all that can run spin, the block's other warps, and then other blocks, go on.
 
-use super::access::NOWHERE_BYTES;
 use super::block::{BarrierResume, BlockState};
 use super::grid::GridContext;
+use super::lane_access::NOWHERE_BYTES;
 use super::registers::{FrameBase, LANES, RegisterFiles, lanes_of};
 use crate::decode::op::{DecodedInst, DecodedOp};
 use crate::memory::region::MemoryRegion;

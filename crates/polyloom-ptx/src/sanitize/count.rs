@@ -2,7 +2,7 @@
 
 use crate::counters::Counters;
 use crate::exec::GridContext;
-use crate::exec::access::{AccessKind, AccessRegion, LaneAccess};
+use crate::exec::lane_access::{AccessKind, AccessRegion, LaneAccess};
 use crate::exec::registers::{LANES, lanes_of};
 
 /// Bytes that global memory moves at least.

@@ -12,8 +12,8 @@ mod uninitialised;
 
 use crate::Sanitizers;
 use crate::decode::op::{BulkEnd, DecodedInst, DecodedOp, InstClass, OrderScope, WarpOp};
-use crate::exec::access::{AccessKind, AccessRegion, LaneAccess};
 use crate::exec::block::BarrierArrival;
+use crate::exec::lane_access::{AccessKind, AccessRegion, LaneAccess};
 use crate::exec::registers::{LANES, lanes_of};
 use crate::exec::warp::WarpRun;
 use crate::exec::{BlockState, GridContext};

@@ -1,7 +1,7 @@
 //! Which bytes of shared and global memory have been written.
 
 use crate::exec::GridContext;
-use crate::exec::access::{AccessKind, AccessRegion, LaneAccess};
+use crate::exec::lane_access::{AccessKind, AccessRegion, LaneAccess};
 use crate::exec::registers::lanes_of;
 
 /// The lanes that read a byte nobody wrote, and the first such byte; then what is written counts as written. Bytes that

@@ -6,9 +6,8 @@
 
 use super::device::LaunchObserver;
 use super::kernel::KernelInner;
-use super::launch::ASK_EVERY;
 use crate::error::{LaunchError, Trap};
-use crate::launch_options::LaunchOptions;
+use crate::launch_options::{ASK_EVERY, LaunchOptions};
 use crate::print;
 use polyloom_codegen::abi::{CallbackSite, SiteKind};
 use polyloom_ir::interp::{self, ArrayArg, InterpArg, InterpError, InterpHost, InterpMemory, Interpreter, ObservedOp};

@@ -8,6 +8,7 @@ use super::blocks;
 use super::cost::ThreadCost;
 use super::device::{CpuDevice, Tier, TierPolicy};
 use super::facts::{FactKey, FactPlan};
+pub use super::kernel_source::{InterpretableHir, KernelSource};
 use super::tiers::{self, TierPromotion};
 use crate::args::{ArgBlock, KernelParams};
 use crate::cache::{self, CacheLookup};
@@ -15,13 +16,10 @@ use crate::error::LaunchError;
 use crate::fork::{PerProcess, without_fork};
 use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, KernelEntry, LoadedCode, SiteTable};
-use polyloom_ir::block_plan::BlockPlan;
 use polyloom_ir::interp::Interpreter;
-use polyloom_ir::{FuncId, Module};
 use std::ffi::c_void;
-use std::fmt;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Most variants of a kernel.
 const MAX_VARIANTS: usize = 24;
@@ -34,53 +32,6 @@ const MAX_WITH_EXTENTS: usize = 4;
 /// Longest code that the tiers chosen automatically optimise, since beyond it that takes seconds, growing faster than
 /// the code, and the end of the program waits for it.
 const MAX_OPTIMIZED_INSTS: usize = 5_000;
-
-/// Verified HIR with checks inserted or stripped and nothing else done to it: what the interpreter runs. It is made when
-/// it first does, which of most kernels is never.
-#[derive(Clone)]
-pub struct InterpretableHir(Arc<LazyLock<(Arc<Module>, FuncId), MakeInterpretable>>);
-
-impl fmt::Debug for InterpretableHir {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Interpretable").finish_non_exhaustive()
-    }
-}
-
-type MakeInterpretable = Box<dyn FnOnce() -> (Arc<Module>, FuncId) + Send>;
-
-impl InterpretableHir {
-    /// The module that this makes, and the kernel in it.
-    pub fn new(make: impl FnOnce() -> (Arc<Module>, FuncId) + Send + 'static) -> InterpretableHir {
-        InterpretableHir(Arc::new(LazyLock::new(Box::new(make))))
-    }
-
-    /// The module, and the kernel in it.
-    pub fn get(&self) -> (&Arc<Module>, FuncId) {
-        let (module, kernel) = without_fork(|| LazyLock::force(&self.0));
-        (module, *kernel)
-    }
-}
-
-/// A kernel as the compiler hands it over.
-#[derive(Clone, Debug)]
-pub struct KernelSource {
-    /// Holds what the interpreter runs.
-    pub interpretable: InterpretableHir,
-    /// HIR that has been through the pipeline: what back ends compile. On a device that only interprets, which compiles
-    /// nothing, it may be what the interpreter runs.
-    pub prepared: Arc<Module>,
-    /// The kernel in it.
-    pub prepared_kernel: FuncId,
-    /// Hash of everything in the HIR that code depends on.
-    pub hash: [u8; 32],
-    /// The parameters of the prepared kernel that arguments are given for.
-    pub params: KernelParams,
-    /// True if it is launched in blocks of threads: its HIR has an op that needs them.
-    pub needs_blocks: bool,
-    /// Last parameters of the prepared kernel, whose threads are blocks, if the kernel is launched in blocks. If there
-    /// are none, the interpreter runs it.
-    pub blocks: Option<BlockPlan>,
-}
 
 /// A kernel on a [`CpuDevice`].
 pub struct CpuKernel {

@@ -11,16 +11,16 @@ use super::interpret::interpret;
 use super::kernel::{CpuKernel, KernelInner};
 use super::run::RunningLaunch;
 use super::tiers;
-use crate::args::{ArgBlock, KernelParams};
+use crate::args::ArgBlock;
 use crate::error::LaunchError;
+use crate::launch_grid::{checked_grid, grid_of};
 use crate::launch_options::{LaunchOptions, LaunchStats};
 use polyloom_codegen::CodegenError;
-use polyloom_ir::LaunchConfig;
+use polyloom_ir::MAX_DIMS;
 use polyloom_ir::block_plan::BlockLaunch;
-use polyloom_ir::{KernelMetadata, MAX_DIMS};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Launches estimated shorter than this run as one call on the calling thread.
 const AT_ONCE_NS: f32 = 10_000.0;
@@ -29,9 +29,6 @@ const TIMED_EVERY: u64 = 64;
 
 /// Launches estimated shorter than this need not be stopped, and keep nobody waiting.
 const SHORT_NS: f32 = 5_000.0;
-
-/// Number of times the calling thread asks whether it is interrupted.
-pub(crate) const ASK_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs `kernel` over a grid of threads and returns when all of them have run.
 ///
@@ -202,24 +199,6 @@ fn restrict_affinity(kernel: &KernelInner) -> Result<Option<AffinityGuard>, Laun
     })
 }
 
-/// The blocks of a launch of so many threads, as it says or else as the kernel does.
-///
-/// # Errors
-///
-/// When the kernel is made for others.
-pub(crate) fn grid_of(
-    metadata: &KernelMetadata,
-    kernel: &Arc<str>,
-    n_threads: u64,
-    options: &LaunchOptions<'_>,
-) -> Result<LaunchConfig, LaunchError> {
-    let grid = options.grid.unwrap_or_else(|| metadata.grid(n_threads));
-    match metadata.workgroup_size.filter(|only| *only != grid.block) {
-        Some(only) => Err(LaunchError::Block { kernel: kernel.clone(), only, given: grid.block }),
-        None => Ok(grid),
-    }
-}
-
 /// The blocks of a launch, if the kernel's threads are blocks.
 #[inline]
 fn blocks_of(
@@ -261,35 +240,4 @@ pub unsafe fn interpret_thread(
     let range = thread.min(n_threads)..thread.saturating_add(1).min(n_threads);
     // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
     unsafe { interpret(kernel, shape, args.words(), range, &LaunchOptions::default()) }
-}
-
-/// The extents of a launch on all axes and the number of its threads, if it can be run with these arguments.
-#[inline]
-pub(crate) fn checked_grid(
-    params: &KernelParams,
-    shape: &[u64],
-    args: &ArgBlock,
-) -> Result<([u64; MAX_DIMS], u64), LaunchError> {
-    if shape.is_empty() || shape.len() > MAX_DIMS {
-        return Err(LaunchError::Rank { rank: shape.len() });
-    }
-    args.check_complete(params)?;
-    let mut grid = [1; MAX_DIMS];
-    grid[..shape.len()].copy_from_slice(shape);
-    match n_threads(&grid) {
-        Some(n_threads) => Ok((grid, n_threads)),
-        None => Err(LaunchError::TooManyThreads { shape: shape.to_vec() }),
-    }
-}
-
-/// Returns the number of threads a grid has, if `int32` can count them.
-#[inline]
-fn n_threads(grid: &[u64; MAX_DIMS]) -> Option<u64> {
-    let product = grid.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent));
-    match product {
-        Some(total) if total <= i32::MAX as u64 => Some(total),
-        // The product of the others may overflow beside an extent of 0.
-        _ if grid.contains(&0) => Some(0),
-        _ => None,
-    }
 }

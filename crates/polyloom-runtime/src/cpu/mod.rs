@@ -10,6 +10,7 @@ pub mod device;
 pub(crate) mod facts;
 pub(crate) mod interpret;
 pub mod kernel;
+pub(crate) mod kernel_source;
 pub mod launch;
 pub(crate) mod output;
 pub mod pool;

@@ -198,6 +198,26 @@ impl Drop for DeviceBuffer {
     }
 }
 
+impl ArrayLayout {
+    /// Puts a copy of another array's elements, of the same extents and size, to those of this into a queue.
+    ///
+    /// # Errors
+    ///
+    /// When the two are not alike, or the device fails.
+    ///
+    /// # Safety
+    ///
+    /// All elements of both are in live allocations of the queue's device, and none of one is in the other.
+    pub unsafe fn copy_from(&self, queue: &dyn Queue, from: &ArrayLayout) -> Result<(), DeviceFailure> {
+        if self.extents != from.extents || self.elem_bytes != from.elem_bytes {
+            let (device, address) = (queue.device(), from.base);
+            return Err(DeviceFailure::OutOfBounds { device, address, n_bytes: from.n_bytes() as usize });
+        }
+        // SAFETY: passed on to the caller.
+        self.rows_with(from, &mut |to, from| unsafe { queue.copy(to, from) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

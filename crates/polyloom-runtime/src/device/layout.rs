@@ -1,6 +1,5 @@
 //! How an array lies in memory, and which runs of bytes it is made of.
 
-use super::{DeviceFailure, Queue};
 use smallvec::SmallVec;
 use std::convert::Infallible;
 use std::ops::Range;
@@ -79,24 +78,6 @@ impl ArrayLayout {
             run *= self.extents[outer];
         }
         (outer, run)
-    }
-
-    /// Puts a copy of another array's elements, of the same extents and size, to those of this into a queue.
-    ///
-    /// # Errors
-    ///
-    /// When the two are not alike, or the device fails.
-    ///
-    /// # Safety
-    ///
-    /// All elements of both are in live allocations of the queue's device, and none of one is in the other.
-    pub unsafe fn copy_from(&self, queue: &dyn Queue, from: &ArrayLayout) -> Result<(), DeviceFailure> {
-        if self.extents != from.extents || self.elem_bytes != from.elem_bytes {
-            let (device, address) = (queue.device(), from.base);
-            return Err(DeviceFailure::OutOfBounds { device, address, n_bytes: from.n_bytes() as usize });
-        }
-        // SAFETY: passed on to the caller.
-        self.rows_with(from, &mut |to, from| unsafe { queue.copy(to, from) })
     }
 
     /// Returns true if an element of this has bytes in common with one of another array in the same memory. Of large

@@ -8,58 +8,23 @@
 
 pub(crate) mod buffer;
 pub(crate) mod entry;
+mod failure;
+mod id;
 pub(crate) mod layout;
 pub(crate) mod properties;
 pub(crate) mod queue;
 pub(crate) mod staging;
 
 use crate::args::{ArgBlock, KernelParams};
-use crate::cpu::kernel::KernelSource;
+use crate::cpu::kernel_source::KernelSource;
 use crate::error::LaunchError;
 use crate::launch_options::{LaunchOptions, LaunchStats};
+pub use failure::DeviceFailure;
+pub use id::DeviceId;
 use polyloom_ir::{Arch, Function};
 pub use properties::DeviceProperties;
 pub use queue::{Event, FillWord, Queue};
-use std::fmt;
 use std::sync::Arc;
-
-/// Says where kernels run and arrays are.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum DeviceId {
-    /// `cpu`: the machine itself.
-    #[default]
-    Cpu,
-    /// `sim:0`: the simulator of a GPU.
-    Simulator,
-    /// `cuda:0` and so on: an NVIDIA GPU, by its number.
-    Cuda(u32),
-}
-
-impl DeviceId {
-    /// The device of this name, whether or not this machine has it: `sim` and `cuda` are the first of their kind.
-    pub fn from_name(name: &str) -> Option<DeviceId> {
-        match name {
-            "cpu" => Some(DeviceId::Cpu),
-            "sim" | "sim:0" => Some(DeviceId::Simulator),
-            "cuda" => Some(DeviceId::Cuda(0)),
-            _ => {
-                let number = name.strip_prefix("cuda:")?;
-                let is_plain = number.bytes().all(|byte| byte.is_ascii_digit());
-                number.parse().ok().filter(|_| is_plain).map(DeviceId::Cuda)
-            }
-        }
-    }
-}
-
-impl fmt::Display for DeviceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DeviceId::Cpu => f.write_str("cpu"),
-            DeviceId::Simulator => f.write_str("sim:0"),
-            DeviceId::Cuda(number) => write!(f, "cuda:{number}"),
-        }
-    }
-}
 
 /// A place that runs kernels: its memory, the code that it has loaded, and the queues through which everything happens.
 pub trait Device: Send + Sync {
@@ -134,99 +99,4 @@ pub trait DeviceKernel: Send + Sync {
         args: &ArgBlock,
         options: &LaunchOptions<'_>,
     ) -> Result<LaunchStats, LaunchError>;
-}
-
-/// Why a device does not do what it is asked.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum DeviceFailure {
-    /// There is no such device.
-    #[error("device '{device}' is not available: {reason}")]
-    Absent {
-        /// Which.
-        device: DeviceId,
-        /// Why not.
-        reason: String,
-    },
-    /// The device has no memory left.
-    #[error("device '{device}' is out of memory: {n_bytes} bytes were asked for")]
-    OutOfMemory {
-        /// Which.
-        device: DeviceId,
-        /// Says how many there should be.
-        n_bytes: usize,
-    },
-    /// Bytes that are not in the memory they should be in.
-    #[error("{n_bytes} bytes at 0x{address:x} are not in this memory of device '{device}'")]
-    OutOfBounds {
-        /// Says which device.
-        device: DeviceId,
-        /// The place where they begin.
-        address: u64,
-        /// Says how many there are.
-        n_bytes: usize,
-    },
-    /// The driver refuses or fails.
-    #[error("device '{device}' cannot {what}: {reason}")]
-    Driver {
-        /// Which.
-        device: DeviceId,
-        /// Holds what it was asked for, as the end of "cannot …".
-        what: &'static str,
-        /// Holds what the driver says.
-        reason: String,
-        /// The driver's number of the error (`CUresult`).
-        code: u32,
-        /// The driver's name of the error, such as `CUDA_ERROR_INVALID_VALUE`.
-        name: String,
-    },
-    /// There is no code for the device in a module, or no file with one.
-    #[error("device '{device}' finds no module to load: {reason}")]
-    ModuleNotFound {
-        /// Which.
-        device: DeviceId,
-        /// Holds what the driver says.
-        reason: String,
-    },
-    /// A module has no kernel of this name.
-    #[error("device '{device}' finds no kernel `{kernel}` in the module")]
-    KernelNotFound {
-        /// Which.
-        device: DeviceId,
-        /// The name of the entry.
-        kernel: String,
-    },
-    /// A kernel's code is none that the device runs.
-    #[error("{reason}")]
-    Code {
-        /// Which.
-        device: DeviceId,
-        /// Why not.
-        reason: String,
-    },
-    /// A queue, a kernel or memory of another device.
-    #[error("{what} of device '{found}' is used on device '{device}'")]
-    OtherDevice {
-        /// The device that is to use it.
-        device: DeviceId,
-        /// The one it belongs to.
-        found: DeviceId,
-        /// What it is.
-        what: &'static str,
-    },
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_read_as_they_are_printed() {
-        for device in [DeviceId::Cpu, DeviceId::Simulator, DeviceId::Cuda(0), DeviceId::Cuda(12)] {
-            assert_eq!(DeviceId::from_name(&device.to_string()), Some(device));
-        }
-        assert_eq!(DeviceId::from_name("cuda"), Some(DeviceId::Cuda(0)));
-        for name in ["", "sim:1", "cuda:", "cuda:-1", "cuda:+1", "cuda:x", "gpu"] {
-            assert_eq!(DeviceId::from_name(name), None, "{name}");
-        }
-    }
 }

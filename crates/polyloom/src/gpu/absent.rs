@@ -1,6 +1,6 @@
 //! What stands for LLVM and NVIDIA's tools in builds that make no PTX: nothing is ever found.
 
-use super::GpuTarget;
+use crate::emit_options::GpuTarget;
 use crate::kernel::Kernel;
 use polyloom_codegen::{CodegenError, Emitter};
 use polyloom_ir::{Arch, PtxVersion};

@@ -1,6 +1,6 @@
 //! PTX by LLVM, and NVIDIA's tools.
 
-use super::GpuTarget;
+use crate::emit_options::GpuTarget;
 use crate::kernel::Kernel;
 use crate::ptx_argument::name_parameters;
 use polyloom_codegen::{CodegenError, EmitRequest, Emitter, Form};

@@ -9,7 +9,7 @@ mod gpu;
 mod tensor;
 mod types;
 
-use super::unit::TextTarget;
+use super::target::TextTarget;
 use polyloom_ir::Scalar;
 
 /// The types that a helper is used with.

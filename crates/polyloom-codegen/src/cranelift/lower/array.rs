@@ -2,16 +2,13 @@
 //!
 //! An argument's words are loaded once, before the loop over threads, when the first use of them is lowered.
 
-use super::{CraneliftLowering, Lowered, clif_type};
+use super::{CraneliftLowering, INVARIANT, Lowered, clif_type};
 use crate::abi::ArgLayout;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
 use polyloom_ir::{Imm, InstData, Op, Scalar, Type, Value};
 use smallvec::SmallVec;
-
-/// Flags of loads from the argument block and the launch context, which nothing writes during a launch.
-pub(super) const INVARIANT: MemFlagsData = MemFlagsData::trusted().with_readonly().with_can_move();
 
 /// An address computed once: of an element, or of the part of an array that its first indices select.
 pub(super) struct ComputedAddress {

@@ -1,7 +1,6 @@
 //! What calls back into the host: failed checks and printing.
 
-use super::array::INVARIANT;
-use super::{CraneliftLowering, Lowered};
+use super::{CraneliftLowering, INVARIANT, Lowered};
 use crate::abi::{LaunchContext, SiteTable};
 use cranelift_codegen::ir::{
     self, AbiParam, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, types,

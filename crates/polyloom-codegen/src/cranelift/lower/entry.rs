@@ -5,9 +5,8 @@
 //! other coordinates. Only the first row's coordinates take divisions. Coordinates that the kernel never asks for are
 //! not kept.
 
-use super::array::INVARIANT;
 use super::control::YieldMeaning;
-use super::{CraneliftLowering, Lowered};
+use super::{CraneliftLowering, INVARIANT, Lowered};
 use crate::abi::{ArgLayout, LaunchContext, SiteTable};
 use crate::backend::{ArgFacts, CodeVariant};
 use cranelift_codegen::cursor::{Cursor, FuncCursor};

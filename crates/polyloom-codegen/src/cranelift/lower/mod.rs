@@ -20,7 +20,7 @@ use super::unit::CallLinker;
 use crate::backend::{CodeVariant, CodegenError};
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
-use cranelift_codegen::ir::{self, AbiParam, InstBuilder, Signature, types};
+use cranelift_codegen::ir::{self, AbiParam, InstBuilder, MemFlagsData, Signature, types};
 use cranelift_codegen::isa::{CallConv, TargetIsa};
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::ReservedValue;
@@ -29,6 +29,9 @@ use entry::KernelFrame;
 use polyloom_ir::{Function, Imm, Inst, InstData, Module, Op, Scalar, Span, Type, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+
+/// Flags of loads from the argument block and the launch context, which nothing writes during a launch.
+const INVARIANT: MemFlagsData = MemFlagsData::trusted().with_readonly().with_can_move();
 
 /// The state of lowering one function.
 struct CraneliftLowering<'a> {

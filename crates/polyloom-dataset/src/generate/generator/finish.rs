@@ -1,13 +1,10 @@
 //! The file of a kernel that is written: its name, its docstring, and whether formatters would leave it is.
 
 use super::{GeneratedParameter, KernelGenerator};
-use crate::generate::difficulty;
 use crate::generate::docstring::{self, DocSubject, ReadParameter};
-use crate::generate::hoist;
-use crate::generate::names;
 use crate::generate::program::{Category, DatasetProgram, InputValues, ProgramInput};
 use crate::generate::usage::repeats;
-use crate::generate::words;
+use crate::generate::{difficulty, hoist, names, words};
 use std::fmt::Write as _;
 
 /// The line length of Python's formatters.

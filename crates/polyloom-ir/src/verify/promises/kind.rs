@@ -4,7 +4,7 @@
 //! kernel is `elementwise` can be shown, or is told not to be known.
 
 use super::walk_with_callees;
-use crate::affine::{AffineSum, AffineTerm};
+use crate::analysis::affine::{AffineSum, AffineTerm};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::entity::{FuncId, Region, Value};
 use crate::function::{Function, InstData, Module, ValueDef};

@@ -7,8 +7,9 @@
 use super::expression::{BoundVariable, ExprKind, ExpressionTable, LaunchExpr, LaunchSum, as_integer};
 use super::walk::{AccessPath, KernelAccess, MAX_LOOPS};
 use super::{LaunchBounds, UnverifiedReason};
+use polyloom_ir::analysis::interval::Interval;
+use polyloom_ir::analysis::range::{narrow, negated};
 use polyloom_ir::eval::{OpEvaluator, evaluator};
-use polyloom_ir::range::{Range, narrow, negated};
 use polyloom_ir::{MAX_DIMS, Op, Scalar, Type};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -226,9 +227,9 @@ impl ConditionPlan {
             }
         }
         let range = &mut ranges[narrowed];
-        let mut wide: Range = (range.0.into(), range.1.into());
+        let mut wide = Interval::new(range.0.into(), range.1.into());
         narrow(&mut wide, op, factor, constant);
-        *range = (cut_off(wide.0), cut_off(wide.1));
+        *range = (cut_off(wide.low), cut_off(wide.high));
         range.0 <= range.1
     }
 }

@@ -6,7 +6,7 @@ use super::plan::{VariableRanges, stride};
 use super::walk::{AccessPath, KernelAccess};
 use super::{LaunchBounds, OutsideThread};
 use cranelift_entity::SecondaryMap;
-use polyloom_ir::range::Range;
+use polyloom_ir::analysis::interval::Interval;
 use polyloom_ir::{MAX_DIMS, Type, eval};
 use smallvec::SmallVec;
 
@@ -32,7 +32,7 @@ impl LaunchBounds {
                 let (factors, constant) = sum.factors(&steps);
                 for test in &sum.tests {
                     let Some((first_inside, last_inside)) = test.inside(words) else { continue };
-                    let inside = (first_inside.into(), last_inside.into());
+                    let inside = Interval::new(first_inside.into(), last_inside.into());
                     for &(access, axis, offset) in &test.indices {
                         let constant = constant.saturating_add(offset.into());
                         let found = first_outside(&factors, constant, inside, &ranges).and_then(|values| {
@@ -57,7 +57,7 @@ impl LaunchBounds {
         &self,
         access: &KernelAccess,
         axis: u8,
-        inside: Range,
+        inside: Interval,
         path: &AccessPath,
         assignment: &VariableValues,
         launch: WitnessLaunch<'_>,
@@ -68,12 +68,12 @@ impl LaunchBounds {
         }
         let integer = |&index: &Option<LaunchExpr>| Some(as_integer(values[index?]?, self.expressions[index?].ty));
         let indices: SmallVec<[Option<i128>; 4]> = access.indices.iter().map(integer).collect();
-        let index = indices[usize::from(axis)].filter(|index| !(inside.0..=inside.1).contains(index))?;
+        let index = indices[usize::from(axis)].filter(|index| !(inside.low..=inside.high).contains(index))?;
         let mut thread = [0; MAX_DIMS];
         for (to, &coordinate) in thread.iter_mut().zip(assignment) {
             *to = u64::try_from(coordinate).ok()?;
         }
-        let extent = (inside.1 + 1) as u64;
+        let extent = (inside.high + 1) as u64;
         Some(OutsideThread { param: access.param?, axis, index, extent, indices, thread, span: access.span })
     }
 
@@ -115,7 +115,7 @@ impl LaunchBounds {
 fn first_outside(
     factors: &[i128],
     constant: i128,
-    (first, last): Range,
+    Interval { low: first, high: last }: Interval,
     ranges: &VariableRanges,
 ) -> Option<VariableValues> {
     let opposite: SmallVec<[i128; 8]> = factors.iter().map(|factor| -factor).collect();

@@ -5,17 +5,14 @@
 //! the branch is looked at again where it is used. Loop-carried values are first assumed never to fall below their
 //! initial value; where an iteration does not keep that, the assumption is dropped and the walk repeated.
 //!
-//! What is taken for granted: what [`polyloom_ir::range`] says of coordinates, extents in 0 … 2^31 - 1, and that an array
+//! What is taken for granted: what [`polyloom_ir::analysis::range`] says of coordinates, extents in 0 … 2^31 - 1, and that an array
 //! that is accessed has an element (in checked mode that is checked, without the access would be undefined).
-
-mod interval;
-
-pub use interval::Interval;
 
 use crate::analysis::exits::completes;
 use cranelift_entity::{EntitySet, SecondaryMap};
+use polyloom_ir::analysis::interval::{self, Interval};
+use polyloom_ir::analysis::range;
 use polyloom_ir::op::OpGroup;
-use polyloom_ir::range;
 use polyloom_ir::{Function, Imm, Inst, Op, Region, Scalar, Value, ValueDef};
 use smallvec::SmallVec;
 
@@ -319,12 +316,11 @@ impl ValueRanges<'_> {
         let region = data.regions[0];
         let [low, high, step] = [0, 1, 2].map(|index| self.look(data.operands[index], MAX_DEPTH));
         let params = &func.regions[region].params;
-        let [low, high, step] = [low, high, step].map(|found| (found.low, found.high));
-        let (least, greatest) = range::of_counter(low, high, step);
+        let counted = range::of_counter(low, high, step);
         let full = self.full(params[0]);
         // An empty interval means that the body never runs.
-        self.ranges[params[0]] = match least <= greatest {
-            true => full.intersection(Interval::new(least, greatest)).unwrap_or(full),
+        self.ranges[params[0]] = match counted.low <= counted.high {
+            true => full.intersection(counted).unwrap_or(full),
             false => full,
         };
         self.open_loop(inst, &params[1..], &data.operands[3..]);
@@ -431,8 +427,8 @@ impl ValueRanges<'_> {
             (Op::Select, _) => return self.select(data.operands[0], data.operands[1], data.operands[2], depth),
             _ => {}
         }
-        if let Some((low, high)) = range::of_coordinate(func, data) {
-            return Interval::new(low, high);
+        if let Some(known) = range::of_coordinate(func, data) {
+            return known;
         }
         if !data.op.info().is_pure() {
             return full;

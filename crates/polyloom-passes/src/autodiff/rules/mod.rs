@@ -13,7 +13,7 @@ mod scalar;
 
 pub(super) use decomposition::{apart, distinct, values_of};
 
-use super::zero;
+use super::constants::zero;
 use polyloom_ir::op::Derivative;
 use polyloom_ir::{Builder, Composite, Function, Imm, InstData, Op, Scalar, Type, Value, ValueDef};
 use smallvec::{SmallVec, smallvec};

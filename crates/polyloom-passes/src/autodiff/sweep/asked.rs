@@ -6,8 +6,8 @@
 //! the condition under which it is asked for, and what it is multiplied with counts only then. An adjoint that is zero
 //! by arithmetic is asked for all the same: what is infinite there is told.
 
+use super::super::constants::zero;
 use super::super::rules::{derivative, is_linear};
-use super::super::zero;
 use super::BackwardBuilder;
 use polyloom_ir::op::{Derivative, OpGroup};
 use polyloom_ir::{Imm, InstData, Op, Region, Type, Value};

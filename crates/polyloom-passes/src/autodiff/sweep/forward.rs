@@ -1,10 +1,12 @@
 //! The forward sweep: what the kernel computed is computed again, and what the way back will need is recorded.
 
-use super::super::plan::{TapeCount, TapeLength};
+use super::super::constants::zero;
+use super::super::instructions::{is_used, written_again};
 use super::super::rules;
 use super::super::structure::trip_count;
-use super::super::zero;
-use super::{BackwardBuilder, BranchExport, SweepMode, TapeCounter, Types, Values, is_used, used_update};
+use super::super::tape_layout::{TapeCount, TapeLength};
+use super::super::updates::used_update;
+use super::{BackwardBuilder, BranchExport, SweepMode, TapeCounter, Types, Values};
 use polyloom_ir::op::{OpEffect, OpGroup};
 use polyloom_ir::{Inst, InstData, Op, Region, Scalar, Type, Value};
 use smallvec::SmallVec;
@@ -40,7 +42,7 @@ impl BackwardBuilder<'_> {
 
     pub(in crate::autodiff) fn copy(&mut self, data: &InstData) {
         let operands = self.mapped(&data.operands);
-        let new = super::super::written_again(&mut self.builder, self.old, data, &operands);
+        let new = written_again(&mut self.builder, self.old, data, &operands);
         for (index, &result) in data.results.iter().enumerate() {
             let value = self.builder.func.insts[new].results[index];
             self.bind(result, value);

@@ -4,9 +4,9 @@
 //! goes from segment to segment, runs each again to record all of its iterations, and goes back through these. What the
 //! thread's [rows](super::rows) hold is put back before that.
 
-use super::super::plan::TapeLength;
+use super::super::constants::zero;
 use super::super::structure::counter_at;
-use super::super::zero;
+use super::super::tape_layout::TapeLength;
 use super::asked::{Asked, Seeds, ValueAdjoint};
 use super::{BackwardBuilder, SweepMode, Types, Values};
 use polyloom_ir::{Inst, InstData, Op, Region, Scalar, Type, Value};

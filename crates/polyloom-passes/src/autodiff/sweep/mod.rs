@@ -22,9 +22,11 @@ mod rows;
 
 pub(in crate::autodiff) use asked::Asked;
 use asked::{AskedComponents, ValueAdjoint};
-pub(in crate::autodiff) use rows::{ThreadRow, row_reads, rows};
+pub(in crate::autodiff) use rows::{row_reads, rows};
 
-use super::plan::{TapeCount, TapeLength, TapeParam};
+use super::activity::ArrayParam;
+use super::instructions::{is_load, is_loop};
+use super::tape_layout::{TapeCount, TapeLength, TapeParam, ThreadRow};
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::op::OpEffect;
@@ -36,20 +38,6 @@ use smallvec::SmallVec;
 
 type Values = SmallVec<[Value; 8]>;
 type Types = SmallVec<[Type; 8]>;
-
-/// An array parameter of the kernel.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::autodiff) struct ArrayParam {
-    /// The parameter of the backward kernel that holds its adjoint, if it is active.
-    pub(in crate::autodiff) adjoint: Option<Value>,
-    /// True if the kernel stores to it as well as loads from it.
-    pub(in crate::autodiff) is_replayed: bool,
-    /// True if no two threads touch the adjoint of one element.
-    pub(in crate::autodiff) is_private: bool,
-    /// True if the kernel does nothing with it but to raise elements by `atomic_max`, and to lower others by
-    /// `atomic_min`.
-    pub(in crate::autodiff) is_extremum: bool,
-}
 
 /// Describes how the forward sweep goes through a region.
 #[derive(Clone, Copy)]
@@ -388,40 +376,4 @@ impl<'a> BackwardBuilder<'a> {
         let load = self.builder.inst(Op::ArrayLoad, &[tape, index, place], &[ty], Imm::None);
         self.builder.func.insts[load].results[0]
     }
-}
-
-/// Why an atomic update whose result is used has no derivative, and what to do about it.
-pub(in crate::autodiff) fn used_update(op: Op) -> (String, &'static str) {
-    let message = format!("what `{}` gives depends on the order of threads, and the kernel uses it", op.name());
-    (message, "do the update in a kernel of its own, which stores what it gives in an array for this one to read")
-}
-
-/// Why an atomic update of an active array has no derivative, and what to do about it.
-pub(in crate::autodiff) fn active_update(op: Op) -> (String, &'static str) {
-    let message = format!("`{}` of an array that needs a gradient has no derivative", op.name());
-    (message, "pass the array as one that needs no gradient, or update it by `atomic_add`")
-}
-
-/// Why `atomic_min` and `atomic_max` have no derivative on an array that something else is done with as well.
-pub(in crate::autodiff) fn mixed_extremum(op: Op) -> (String, &'static str) {
-    let message = format!(
-        "`{}` of an element that the kernel may also use in another way: whose value it has in the end does not show \
-         what came between",
-        op.name()
-    );
-    (message, "use another array for the rest, or elements that constant indices tell apart")
-}
-
-pub(in crate::autodiff) fn is_loop(data: &InstData) -> bool {
-    matches!(data.op, Op::ForRange | Op::While)
-}
-
-pub(in crate::autodiff) fn is_load(data: &InstData) -> bool {
-    matches!(data.op, Op::ArrayLoad | Op::LoadReadonly)
-}
-
-pub(in crate::autodiff) fn is_used(func: &Function, value: Value) -> bool {
-    let mut used = false;
-    func.walk(func.body, &mut |_, data| used |= data.operands.contains(&value));
-    used
 }

@@ -1,9 +1,10 @@
 //! The reverse sweep, but for loops: adjoints go from what an instruction gives to what it takes.
 
+use super::super::constants::zero;
 use super::super::rules::{self, AdjointContribution};
-use super::super::zero;
+use super::super::updates::{active_update, mixed_extremum};
 use super::asked::{Asked, Seeds, ValueAdjoint, is_curved};
-use super::{BackwardBuilder, KnownAdjoint, Types, Values, active_update, mixed_extremum};
+use super::{BackwardBuilder, KnownAdjoint, Types, Values};
 use cranelift_entity::EntitySet;
 use polyloom_ir::op::{OpEffect, OpGroup};
 use polyloom_ir::{Imm, Inst, InstData, Op, Region, Scalar, Span, Type, Value};

@@ -6,30 +6,14 @@
 //! at a time. Nobody else looks at a row, and the array is the backward kernel's own, so it need not hold anything in
 //! the end.
 
-use super::super::DerivativeRequest;
-use super::super::activity::{IndexPlace, Places, own_places};
-use super::super::plan::TapeLength;
-use super::{ArrayParam, BackwardBuilder, Values, is_load, is_loop};
+use super::super::activity::{ArrayParam, IndexPlace, Places, own_places};
+use super::super::instructions::{is_load, is_loop};
+use super::super::request::DerivativeRequest;
+use super::super::tape_layout::{AxisIndex, TapeLength, ThreadRow};
+use super::{BackwardBuilder, Values};
 use cranelift_entity::EntitySet;
 use polyloom_ir::{Function, Imm, Inst, InstData, Op, Scalar, Type, Value};
 use smallvec::{SmallVec, smallvec};
-
-/// Says which elements of an array are a thread's.
-#[derive(Clone, Debug)]
-pub(in crate::autodiff) struct ThreadRow {
-    /// For each axis of the array, the indices, if these are not all.
-    axes: SmallVec<[Option<AxisIndex>; 4]>,
-}
-
-/// Indices of a thread's own: the coordinate along an axis of the launch times a factor, plus each of `span` numbers
-/// from `low` on.
-#[derive(Clone, Copy, Debug)]
-struct AxisIndex {
-    axis: u8,
-    factor: i64,
-    low: i64,
-    span: i64,
-}
 
 /// For each parameter, the row of each thread, if it is the thread's own and the kernel reads and writes it.
 pub(in crate::autodiff) fn rows(

@@ -6,7 +6,7 @@
 //! own at the beginning of the next loop.
 
 use super::facts::ThreadLevel;
-use super::outer::ThreadItem;
+use super::thread_loops::ThreadItem;
 use super::{BlockSplitter, EmitScope, ThreadContext};
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::fragment::{

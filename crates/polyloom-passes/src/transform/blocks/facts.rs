@@ -2,8 +2,8 @@
 //! cheaper to compute again than to keep.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
+use polyloom_ir::analysis::uniformity::{ThreadScope, Uniformity, UniformityContext};
 use polyloom_ir::op::Convergence;
-use polyloom_ir::uniformity::{ThreadScope, Uniformity, UniformityContext};
 use polyloom_ir::{Function, Imm, Inst, InstData, Module, Op, Region, Type, Value, ValueDef};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;

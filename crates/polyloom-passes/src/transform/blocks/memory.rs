@@ -1,21 +1,11 @@
 //! Parameters that the launch makes: the shape of the launch, and memory of the block.
 
+use super::thread_loops::SpillSlot;
 use super::{BlockSplitter, EmitScope, ThreadContext, ThreadLevel};
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::block_plan::BlockParam;
 use polyloom_ir::{Op, Scalar, SharedArray, Type, Value};
 use smallvec::{SmallVec, smallvec};
-
-/// The memory that a value is kept in: an array of one dimension.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum SpillSlot {
-    /// Of one element, for a value that all threads have in common.
-    Cell(Value),
-    /// With an element for each lane of the warp that runs.
-    PerLane(Value),
-    /// With an element for each thread of the block.
-    PerThread(Value),
-}
 
 impl BlockSplitter<'_> {
     /// A parameter that is no memory.

@@ -38,24 +38,25 @@ mod memory;
 mod narrow;
 mod op;
 mod outer;
+mod phrases;
 mod text;
 mod thread;
+mod thread_loops;
 
 use crate::transform::{cse, dce, fold, licm};
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use emit::BlockEmitter;
 use facts::{BlockFacts, ThreadLevel, Use};
-use memory::SpillSlot;
-use narrow::LoopGuard;
+use phrases::TextPhrases;
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::block_plan::{BlockParam, BlockPlan};
 use polyloom_ir::op::{OpEffect, OpGroup};
 use polyloom_ir::{CallEffects, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Span, Type, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use text::TextPhrases;
 pub use text::split_for_text;
+use thread_loops::{LoopGuard, SpillSlot, ThreadItem, ThreadLoop};
 
 /// Most instructions of a kernel that is split. Longer ones would become longer still.
 const MAX_INSTS: usize = 20_000;
@@ -192,13 +193,6 @@ fn split(
     Ok((split.emit.func, plan))
 }
 
-/// Says which loop over threads an instruction is in: by number, that of the block, and within it that of a warp.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct ThreadLoop {
-    block: u32,
-    warp: u32,
-}
-
 /// Says where the results of an instruction with regions outside of the loops over threads are, and what such a loop
 /// carries.
 #[derive(Clone, Copy, Debug)]
@@ -280,7 +274,7 @@ struct BlockSplitter<'a> {
     current: ThreadLoop,
     frames: Vec<OuterFrame>,
     /// Holds what the next region begins with.
-    own_counter: Option<outer::ThreadItem>,
+    own_counter: Option<ThreadItem>,
     /// Numbers of the places where threads that left early are back: the end of an instruction or, with `true`, of an
     /// iteration; `None` is the kernel's end.
     exits: FxHashMap<(Option<Inst>, bool), u32>,

@@ -1,20 +1,9 @@
 //! Loops over fewer threads: where all that threads do is behind a condition on their number, as in `if t < half`, the
 //! loop is over those for which it holds.
 
-use super::outer::ThreadItem;
+use super::thread_loops::{LoopGuard, ThreadItem};
 use super::{BlockSplitter, EmitScope, ThreadLevel};
 use polyloom_ir::{Imm, Inst, Op, Scalar, Type, Value, ValueDef};
-
-/// A condition that all a loop does is behind.
-#[derive(Clone, Copy)]
-pub(super) struct LoopGuard {
-    /// The branch.
-    pub(super) branch: Inst,
-    pub(super) cond: Value,
-    /// Says how the number along axis 0 of the block, or of the lane, compares with the limit.
-    op: Op,
-    limit: Value,
-}
 
 impl BlockSplitter<'_> {
     /// The condition on their number that threads do these things behind, if there is one.

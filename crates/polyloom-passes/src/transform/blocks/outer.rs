@@ -9,30 +9,11 @@
 //! come in other loops over threads, is marked with the number of the place where it is back. It does nothing until
 //! then. No barrier and no warp operation comes meanwhile: the verifier rejects what some threads would miss.
 
-use super::facts::{ThreadLevel, Use};
-use super::memory::SpillSlot;
-use super::{BlockSplitter, EmitScope, JoinedResults, OuterFrame, ThreadLoop};
+use super::facts::ThreadLevel;
+use super::thread_loops::{ThreadItem, ThreadLoop};
+use super::{BlockSplitter, EmitScope, JoinedResults, OuterFrame};
 use polyloom_ir::{Imm, Inst, Op, Region, Type, Value, ValueDef};
 use smallvec::SmallVec;
-
-/// Something that each thread does.
-#[derive(Clone, Debug)]
-pub(super) enum ThreadItem {
-    /// An instruction of the kernel, with all in its regions.
-    Inst(Inst),
-    /// Values go to memory, all at once: each with the use of it that this is.
-    Move(Vec<(Value, SpillSlot, Option<Use>)>),
-    /// Puts its operands where the other lanes find them.
-    Give(Inst),
-    /// Takes its results from there.
-    Receive(Inst),
-    /// Adds its part to the result of a vote.
-    Vote(Inst),
-    /// Goes to this place.
-    Away(u32),
-    /// Its counter of a loop that begins elsewhere for each thread: so much more than where it began.
-    Count { counter: Value, begin: Value, passed: Value },
-}
 
 /// Describes how an instruction is treated.
 enum InstTreatment {

@@ -1,7 +1,7 @@
 //! The code of a loop over threads: what each of them does between two barriers.
 
-use super::outer::ThreadItem;
-use super::{BlockSplitter, EmitScope, JoinedResults, ThreadContext, ThreadLevel, ThreadLoop};
+use super::thread_loops::{ThreadItem, ThreadLoop};
+use super::{BlockSplitter, EmitScope, JoinedResults, ThreadContext, ThreadLevel};
 use cranelift_entity::EntitySet;
 use polyloom_ir::{Imm, Inst, Op, Region, Scalar, Type, Value};
 use rustc_hash::{FxHashMap, FxHashSet};

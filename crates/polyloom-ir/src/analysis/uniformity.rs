@@ -16,10 +16,11 @@
 //! instruction with regions opens two: the instruction itself and, inside, its regions (for a loop, one iteration).
 //! At every point `since` is the outermost scope whose entering threads are all still active.
 
+use super::interval::Interval;
+use super::range;
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::function::{Function, Imm, Module};
 use crate::op::{Op, OpEffect, OpGroup};
-use crate::range::{self, Range};
 use crate::types::Scalar;
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
@@ -192,13 +193,6 @@ impl Uniformity {
     }
 }
 
-fn type_range(ty: Scalar) -> Range {
-    match ty.bits() {
-        bits if ty.is_signed_int() => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
-        bits => (0, (1 << bits) - 1),
-    }
-}
-
 /// A way out of an instruction's region, or back to its start.
 struct RegionExit {
     terminator: Inst,
@@ -223,7 +217,7 @@ struct UniformityWalk<'a> {
     context: &'a UniformityContext<'a>,
     written: Vec<bool>,
     thread_invariant: FxHashMap<FuncId, bool>,
-    ranges: SecondaryMap<Value, Option<Range>>,
+    ranges: SecondaryMap<Value, Option<Interval>>,
     frames: Vec<OpenInst>,
     result: Uniformity,
     changed: bool,
@@ -325,10 +319,10 @@ impl UniformityWalk<'_> {
             let shape = if self.shape(step).is_uniform() { self.shape(lo) } else { ValueShape::Varying };
             self.raise_param(counter, shape);
             let (from, to) = (self.range(lo), self.range(hi));
-            let (down, up) = self.range(step);
-            let low = if down >= 0 { from.0 } else { from.0.min(to.0) };
-            let high = if up <= 0 { from.1 } else { from.1.max(to.1) };
-            self.ranges[counter] = Some((low, high));
+            let step = self.range(step);
+            let low = if step.low >= 0 { from.low } else { from.low.min(to.low) };
+            let high = if step.high <= 0 { from.high } else { from.high.max(to.high) };
+            self.ranges[counter] = Some(Interval::new(low, high));
         }
         let n_fixed = if data.op == Op::ForRange { 3 } else { 0 };
         let n_counters = usize::from(data.op == Op::ForRange);
@@ -422,8 +416,7 @@ impl UniformityWalk<'_> {
         // A result whose unbounded arithmetic leaves its type may wrap.
         let fits = match (range, self.scalar(result)) {
             (Some(range), Some(ty)) if ty.is_int() => {
-                let limits = type_range(ty);
-                let fits = limits.0 <= range.0 && range.1 <= limits.1;
+                let fits = Interval::full(ty).contains(range);
                 self.ranges[result] = fits.then_some(range);
                 fits
             }
@@ -552,42 +545,30 @@ impl UniformityWalk<'_> {
         Some(if ty.is_signed_int() { ((bits << unused) as i64 >> unused).into() } else { bits.into() })
     }
 
-    fn range(&self, value: Value) -> Range {
-        self.ranges[value].unwrap_or_else(|| self.scalar(value).map_or((i128::MIN, i128::MAX), type_range))
+    fn range(&self, value: Value) -> Interval {
+        self.ranges[value]
+            .unwrap_or_else(|| self.scalar(value).map_or(Interval::new(i128::MIN, i128::MAX), Interval::full))
     }
 
     /// Bounds of the result if it did not wrap.
-    fn result_range(&self, inst: Inst) -> Option<Range> {
+    fn result_range(&self, inst: Inst) -> Option<Interval> {
         let data = &self.func.insts[inst];
         let result = *data.results.first()?;
         if !self.scalar(result)?.is_int() {
             return None;
         }
         let range = |index: usize| self.range(data.operands[index]);
-        let corners = |values: [i128; 4]| {
-            let low = values.into_iter().fold(i128::MAX, i128::min);
-            (low, values.into_iter().fold(i128::MIN, i128::max))
-        };
         Some(match data.op {
-            Op::Const => self.constant(result).map(|value| (value, value))?,
-            Op::Dim => (0, i32::MAX.into()),
-            Op::Add => (range(0).0 + range(1).0, range(0).1 + range(1).1),
-            Op::Sub => (range(0).0 - range(1).1, range(0).1 - range(1).0),
-            Op::Mul => {
-                let (a, b) = (range(0), range(1));
-                // Bounds of 64-bit values have products of at most 128 bits; unsigned ones may pass that.
-                corners([
-                    a.0.saturating_mul(b.0),
-                    a.0.saturating_mul(b.1),
-                    a.1.saturating_mul(b.0),
-                    a.1.saturating_mul(b.1),
-                ])
-            }
+            Op::Const => Interval::one(self.constant(result)?),
+            Op::Dim => Interval::new(0, i32::MAX.into()),
+            Op::Add => range(0).plus(range(1)),
+            Op::Sub => range(0).minus(range(1)),
+            Op::Mul => range(0).times(range(1)),
             Op::Lshift => {
                 let count = self.constant(data.operands[1]).filter(|count| (0..64).contains(count))?;
-                (range(0).0 << count, range(0).1 << count)
+                Interval::new(range(0).low << count, range(0).high << count)
             }
-            Op::Neg => (-range(0).1, -range(0).0),
+            Op::Neg => range(0).negated(),
             Op::Cast if self.scalar(data.operands[0])?.is_int() => range(0),
             _ => return range::of_coordinate(self.func, data),
         })

@@ -1,9 +1,10 @@
 //! Intervals of integers and how the ops of the table act on them.
 //!
-//! Every function is an over-approximation of the op's definition in `polyloom_ir::eval`: the result interval holds
+//! Every function is an over-approximation of the op's definition in [`crate::eval`]: the result interval holds
 //! every result that operands in the operand intervals can give, wrapping included.
 
-use polyloom_ir::{Op, Scalar};
+use crate::op::Op;
+use crate::types::Scalar;
 
 /// All integers from `low` to `high`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +31,11 @@ impl Interval {
         }
     }
 
+    /// The one value.
+    pub const fn one(value: i128) -> Interval {
+        Interval::new(value, value)
+    }
+
     /// The one value it holds, if it is one.
     pub fn single(self) -> Option<i128> {
         (self.low == self.high).then_some(self.low)
@@ -52,6 +58,31 @@ impl Interval {
         (both.low <= both.high).then_some(both)
     }
 
+    /// All sums, before they wrap.
+    #[must_use]
+    pub fn plus(self, other: Interval) -> Interval {
+        Interval::new(self.low + other.low, self.high + other.high)
+    }
+
+    /// All differences, before they wrap.
+    #[must_use]
+    pub fn minus(self, other: Interval) -> Interval {
+        Interval::new(self.low - other.high, self.high - other.low)
+    }
+
+    /// All products, before they wrap: bounds of 64-bit values have products of at most 128 bits, and unsigned ones,
+    /// which may pass that, saturate.
+    #[must_use]
+    pub fn times(self, other: Interval) -> Interval {
+        Interval::corners(self, other, i128::saturating_mul)
+    }
+
+    /// All negatives, before they wrap.
+    #[must_use]
+    pub fn negated(self) -> Interval {
+        Interval::new(-self.high, -self.low)
+    }
+
     /// The greatest magnitude in it.
     fn magnitude(self) -> i128 {
         self.low.abs().max(self.high.abs())
@@ -65,15 +96,15 @@ impl Interval {
     /// The interval around a function that is monotonic in each argument, from its values at the corners.
     fn corners(a: Interval, b: Interval, f: impl Fn(i128, i128) -> i128) -> Interval {
         let values = [f(a.low, b.low), f(a.low, b.high), f(a.high, b.low), f(a.high, b.high)];
-        values.into_iter().fold(Interval::new(values[0], values[0]), |all, v| all.union(Interval::new(v, v)))
+        values.into_iter().fold(Interval::one(values[0]), |all, v| all.union(Interval::one(v)))
     }
 }
 
 /// Returns what a unary op gives. `from` and `to` are the types of operand and result.
-pub(super) fn unary(op: Op, x: Interval, from: Scalar, to: Scalar) -> Interval {
+pub fn unary(op: Op, x: Interval, from: Scalar, to: Scalar) -> Interval {
     let full = Interval::full(to);
     let exact = match op {
-        Op::Neg => Interval::new(-x.high, -x.low),
+        Op::Neg => x.negated(),
         Op::Invert if to.is_signed_int() => Interval::new(-1 - x.high, -1 - x.low),
         Op::Abs if x.low >= 0 => x,
         Op::Abs => Interval::new(if x.high < 0 { -x.high } else { 0 }, x.magnitude()),
@@ -91,7 +122,7 @@ pub(super) fn unary(op: Op, x: Interval, from: Scalar, to: Scalar) -> Interval {
 }
 
 /// Returns what a binary op of integers or `bool`s gives. `ty` is the operands' type.
-pub(super) fn binary(op: Op, a: Interval, b: Interval, ty: Scalar) -> Interval {
+pub fn binary(op: Op, a: Interval, b: Interval, ty: Scalar) -> Interval {
     let full = Interval::full(ty);
     let decided = |always: bool, never: bool| Interval::new(i128::from(always), i128::from(!never));
     let exact = match op {
@@ -105,9 +136,9 @@ pub(super) fn binary(op: Op, a: Interval, b: Interval, ty: Scalar) -> Interval {
         Op::Le => return decided(a.high <= b.low, a.low > b.high),
         Op::Gt => return decided(a.low > b.high, a.high <= b.low),
         Op::Ge => return decided(a.low >= b.high, a.high < b.low),
-        Op::Add => Interval::new(a.low + b.low, a.high + b.high),
-        Op::Sub => Interval::new(a.low - b.high, a.high - b.low),
-        Op::Mul => Interval::corners(a, b, i128::saturating_mul),
+        Op::Add => a.plus(b),
+        Op::Sub => a.minus(b),
+        Op::Mul => a.times(b),
         Op::Div | Op::FloorDiv => match b.single() {
             Some(0) => Interval::new(0, 0),
             Some(c) if op == Op::Div => Interval::corners(a, b, |x, _| x / c),
@@ -154,8 +185,8 @@ pub(super) fn binary(op: Op, a: Interval, b: Interval, ty: Scalar) -> Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use polyloom_ir::Type;
-    use polyloom_ir::eval::eval;
+    use crate::eval::eval;
+    use crate::types::Type;
 
     fn value(bits: u64, scalar: Scalar) -> i128 {
         if scalar == Scalar::I8 { i128::from(bits as u8 as i8) } else { i128::from(bits) }

@@ -1,0 +1,51 @@
+//! The parameters of functions with the names that they see.
+
+use crate::annotation::AnnotationReader;
+use crate::environment::FunctionHandle;
+use crate::function_info::FunctionRole;
+use crate::param_type::ParamType;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+impl FunctionHandle {
+    /// Returns true if a definition takes parameters of the same types as an earlier one of its name, and so replaces
+    /// it; others are overloads of one another.
+    pub fn replaces(&self, earlier: &FunctionHandle) -> bool {
+        let types = self.parameter_types(Some(ParamType::ANY));
+        types.is_some() && types == earlier.parameter_types(Some(ParamType::ANY))
+    }
+
+    /// Returns true if it may be what a derivative of `function` is made of, since it takes what that takes first.
+    pub fn goes_with(&self, function: &FunctionHandle) -> bool {
+        let [own, of] = [self, function].map(|handle| handle.parameter_types(Some(ParamType::ANY)));
+        let (Some(own), Some(of)) = (own, of) else { return false };
+        match self.role() {
+            Some(FunctionRole::Gradient) => own.starts_with(&of),
+            _ => own == of,
+        }
+    }
+
+    /// Its parameters; `None` if an annotation is missing or wrong.
+    pub fn parameters(&self) -> Option<Vec<(Arc<str>, ParamType)>> {
+        let types = self.parameter_types(None)?;
+        let parameters = self.unit.definition(self.function)?.parameters.iter_non_variadic_params();
+        Some(parameters.map(|p| p.parameter.name.as_str().into()).zip(types).collect())
+    }
+
+    /// Returns true if, as a kernel, it is compiled for the types of each launch. All its parameters have annotations
+    /// then.
+    pub fn is_generic_kernel(&self) -> bool {
+        self.parameter_types(None).is_some_and(|types| types.iter().any(|ty| ty.is_generic()))
+    }
+
+    /// Returns true if, as a function, it is compiled for the types of each call.
+    pub(crate) fn is_generic_function(&self) -> bool {
+        self.parameter_types(Some(ParamType::ANY)).is_some_and(|types| types.iter().any(|ty| ty.is_generic()))
+    }
+
+    pub(crate) fn parameter_types(&self, missing: Option<ParamType>) -> Option<SmallVec<[ParamType; 4]>> {
+        let lookup = |path: &[&str]| self.environment.lookup(path);
+        let reader = AnnotationReader { text: &self.unit.file().text, lookup: &lookup };
+        reader.parameter_types(self.unit.definition(self.function)?, missing)
+    }
+}
