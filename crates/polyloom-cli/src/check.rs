@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
         Err(other) => return Err(other),
         Ok(file) => (file.check(&session, arguments.lint), file.kernel_names().len(), file.advice()),
     };
-    // A function that several kernels call is reported once.
+    // A text that has been seen is left out, so that a function that several kernels call is reported once.
     let mut seen = HashSet::new();
     for error in &mut found {
         let sources = &error.sources;

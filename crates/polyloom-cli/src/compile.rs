@@ -159,7 +159,8 @@ fn chosen_form(arguments: &CompileArguments) -> Result<EmitForm, CommandFailure>
 
 pub(crate) fn run(arguments: &CompileArguments) -> Outcome {
     let emit = chosen_form(arguments)?;
-    // A kernel that is run is written only if the command line asks for that too.
+    // A kernel that is run is written only if the command line asks for that too, since otherwise its PTX would stand
+    // before what the run prints.
     if arguments.dim.is_none() || arguments.emit.is_some() || arguments.output.is_some() {
         write_forms(arguments, emit)?;
     }
@@ -261,7 +262,7 @@ fn write_forms(arguments: &CompileArguments, emit: EmitForm) -> Outcome {
         report(&warning);
     }
     if arguments.direction == CompileDirection::Backward {
-        // What is not told where to go goes beside the kernel's own.
+        // By default it goes beside the kernel's own file, so that it does not replace that.
         let output = arguments.output.clone().or_else(|| output.as_deref().map(for_backward));
         return one(&backward.kernel, output.as_deref());
     }

@@ -134,7 +134,7 @@ impl KernelFile {
             KernelFile::Python(unit) => match check_file(unit, &Defaults { lint, ..defaults }) {
                 Err(error) => vec![error],
                 Ok((diagnostics, sources)) => {
-                    // The passes alone find some errors.
+                    // Each kernel is prepared as well, because the passes alone find some errors.
                     let environment = FileEnvironment::new(unit);
                     let kernels = unit.kernels().map(|kernel| environment.function(kernel));
                     let complete = kernels.filter(|kernel| !kernel.is_generic_kernel());

@@ -72,7 +72,8 @@ pub fn run(arguments: Vec<OsString>) -> i32 {
     let parsed = match CommandLine::try_parse_from(std::iter::once("polyloom".into()).chain(arguments)) {
         Ok(parsed) => parsed,
         Err(error) => {
-            // Help and version are no failures, and go to standard output.
+            // The parser chooses where it prints and the exit status, because help and version are no failures, and
+            // go to standard output.
             let _ = error.print();
             return error.exit_code();
         }

@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Outcome {
     let params = kernel.params();
 
     let outputs = named(&arguments.out, "--out")?;
-    // A composite stands for its components.
+    // A name before a dot is known, too, because a composite stands for its components.
     let is = |param: &str, name: &str| param == name || param.rsplit_once('.').is_some_and(|(whole, _)| whole == name);
     let known = |name: &str| params.names().iter().any(|param| is(param, name));
     let stray = given.keys().chain(outputs.keys()).copied().find(|name| !known(name));
@@ -151,7 +151,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Outcome {
         return print_arrays(written);
     }
     let mut text = describe_arrays(written);
-    // The others of an empty grid may be of any size.
+    // The extents of an empty grid are not multiplied, because the others may be of any size.
     let n_threads: u64 = if dim.contains(&0) { 0 } else { dim.iter().product() };
     text += &format!("{n_threads} threads in {:.3} ms\n", seconds * 1e3);
     if let Some(report) = report {

@@ -206,7 +206,7 @@ fn value(
             .unwrap_or((1, members));
         let members = members_of(members).ok_or_else(|| wrong("its braces do not match".to_owned()))?;
         let members = members.into_iter().enumerate().map(|(index, member)| {
-            // Nothing but the text says of what size a member is.
+            // A member is given no size here, because nothing but the text says of what size it is.
             value(&format!("{name}.{index}"), "b8", 0, member.trim(), levels - 1, arrays)
         });
         return PtxArgument::aligned(members.collect::<Result<_, _>>()?, align).map_err(wrong);
@@ -241,7 +241,7 @@ fn value(
         arrays.push(array);
         return Ok(argument);
     }
-    // Registers have no sign, and compilers write `.u32` for `int`.
+    // Unsigned types take negative numbers, because registers have no sign and compilers write `.u32` for `int`.
     let half = 1i128 << (8 * ty.bytes() - 1);
     let n_bytes = ty.bytes() as usize;
     let bits = match rest.parse::<i128>() {

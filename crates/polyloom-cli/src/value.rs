@@ -20,7 +20,7 @@ pub(crate) enum LaunchArgument {
     Array(ArrayValue),
 }
 
-/// A dense row-major array. Words keep the elements aligned for every type.
+/// A dense row-major array. It is made of words, so that the elements are aligned for every type.
 pub(crate) struct ArrayValue {
     elem: Scalar,
     shape: Vec<u64>,
@@ -319,7 +319,7 @@ impl ArrayValue {
             Scalar::U64 => write!(u64, |bits| bits),
             Scalar::F32 => write!(f32, |bits| f32::from_bits(bits as u32)),
             Scalar::F64 => write!(f64, f64::from_bits),
-            // Exactly representable, and readable everywhere.
+            // Both are saved as `float32`, because it holds them exactly and can be read everywhere.
             Scalar::F16 | Scalar::BF16 => write!(f32, |bits| scalar_bits::to_f64(self.elem, bits) as f32),
         }
     }

@@ -47,8 +47,8 @@ impl LaunchContext {
     pub const PRINT_OFFSET: i32 = std::mem::offset_of!(LaunchContext, print) as i32;
 }
 
-/// The name of a kernel's entry in PTX and texts for a device. What is not ASCII in a name is written as its number:
-/// LLVM's symbols and compilers of C++ take no other.
+/// The name of a kernel's entry in PTX and texts for a device. What is not ASCII in a name is written as its number,
+/// because LLVM's symbols and compilers of C++ take nothing else.
 pub fn entry_name(kernel: &Function, device: &str) -> String {
     let direction = if kernel.metadata.backward { "backward" } else { "forward" };
     format!("{}_{device}_kernel_{direction}", ascii(&kernel.name))

@@ -109,7 +109,8 @@ pub trait Emitter {
     /// The forms that it writes.
     fn forms(&self) -> &'static [Form];
 
-    /// Writes a kernel in several of its forms, in the order in which they are made of each other: that shares the work.
+    /// Writes a kernel in several of its forms, in the order in which they are made of each other, so that they share
+    /// the work.
     ///
     /// # Errors
     ///

@@ -12,6 +12,7 @@ pub mod cpp;
 pub mod cranelift;
 pub mod form;
 mod private;
+mod vector_width;
 
 pub use abi::{
     ArgLayout, CallbackSite, GpuLaunch, GpuReport, GridShape, KernelEntry, LaunchContext, SiteTable, entry_name,
@@ -21,6 +22,7 @@ pub use backend::{ArgFacts, ArrayFacts, Backend, CodeObject, CodeVariant, Codege
 pub use cranelift::CraneliftBackend;
 pub use form::{EmitRequest, Emitter, Form};
 pub use private::with_private_updates;
+pub use vector_width::vector_bytes;
 
 /// The constants from which on they are a table in memory when an index chooses one.
 pub const LEAST_TABLE: usize = 8;

@@ -79,7 +79,7 @@ pub(crate) fn card(manifest: &DatasetManifest, unique: UniqueRatios) -> String {
         100_000_000..1_000_000_000 => "100M<n<1B",
         _ => "n>1B",
     };
-    // A string of JSON is one of YAML.
+    // The licence is written as JSON, because a string of JSON is one of YAML.
     let license = source.as_ref().map_or("apache-2.0".to_owned(), |source| source.license.to_lowercase());
     let license = serde_json::Value::from(license);
     let mut text = format!("---\nlicense: {license}\ntask_categories:\n- text-generation\n");

@@ -112,7 +112,7 @@ pub fn merge(
             return Err(ProduceError::MergeInterrupted);
         }
         let is_last = count.is_some_and(|count| progress.rows >= count);
-        // A range of indices may end within a chunk, and the next begin there.
+        // The chunk stays open, because a range of indices may end within it, and the next begin there.
         if !is_last && chunks.get(position + 1).is_some_and(|(_, next)| number_of(next) == number) {
             open = Some(into);
             continue;
@@ -128,7 +128,7 @@ pub fn merge(
         manifest.finish(output).map_err(|error| file(output, error))?;
     }
     progress.time = started.elapsed();
-    // The rows took what the shards took.
+    // The time is that of the shards, because making the rows took that.
     let seconds = shards.iter().filter_map(|folder| seconds(folder)).sum::<f64>();
     let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     describe(&manifest, output, n_rows, time)?;

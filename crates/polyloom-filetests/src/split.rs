@@ -36,7 +36,7 @@ pub(crate) fn launch_split(
             continue;
         };
         let mut add = || {
-            // Whatever the memory held before must not matter.
+            // The bytes are not zero, because it must not matter what the memory held before.
             memory.buffers.push(vec![0xa5; array.bytes as usize]);
             memory.buffers.len() as u32 - 1
         };

@@ -110,7 +110,8 @@ impl AnnotationReader<'_> {
                 CapturedMeaning::ArrayConstructor(ndim) => self.array_subscript(subscript, ndim),
                 CapturedMeaning::IndexedArrayConstructor(ndim) => indexed(self.array_subscript(subscript, ndim)?, expr),
                 CapturedMeaning::ReferenceConstructor => match self.read(&subscript.slice)? {
-                    // An array refers to its elements, whoever has it.
+                    // A reference to an array is the array itself, since an array refers to its elements, whoever has
+                    // it.
                     ParamType::Exact(ty) if ty.is_array() => Ok(ParamType::Exact(ty)),
                     ParamType::Exact(ty) => Ok(ParamType::Reference(ty)),
                     _ => Err(AnnotationError {

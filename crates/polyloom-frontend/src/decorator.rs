@@ -49,7 +49,8 @@ const KERNEL_ARGUMENTS: [&str; 28] = [
     "workgroup_size",
 ];
 
-/// Those that the decorator of a function takes: the others are about a launch, or hold for all that a kernel runs.
+/// The decorator of a function takes these alone, because the others are about a launch, or hold for all that a kernel
+/// runs.
 const FUNCTION_ARGUMENTS: [&str; 4] = ["inline", "inline_always", "module", "name"];
 
 /// The largest block a GPU can launch, and so the largest size that means anything.
@@ -109,7 +110,8 @@ impl DecoratorReader<'_> {
                     (metadata, constraints) = before;
                     self.argument_of(values_file, kind, (name, value), &mut metadata, &mut constraints);
                     if self.diagnostics.len() > n_errors {
-                        // Wrong either way: shown where the user wrote it.
+                        // If it is wrong either way, the errors of the text are kept, because that is what the user
+                        // wrote.
                         self.diagnostics.truncate(n_errors);
                         self.diagnostics.extend(errors);
                     }

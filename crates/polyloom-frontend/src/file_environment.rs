@@ -370,7 +370,8 @@ impl FileNames {
                         self.bind_statements(scope, block, false);
                     }
                     if let Stmt::Try(stmt) = stmt {
-                        // `except ImportError: loom = None` is for machines without what reads this.
+                        // Imports in a `try` are taken as done, because `except ImportError: loom = None` is for
+                        // machines without what reads this.
                         let imports = stmt.body.iter().filter(|inner| imports_known(inner));
                         imports.for_each(|import| self.bind_imports(scope, import));
                     }
@@ -447,8 +448,8 @@ impl FileNames {
         self.bind(class.unwrap_or(0), name.value.to_str(), binding);
     }
 
-    /// Names of the module that functions assign which the module's own statements name, and so may call: what they are
-    /// then, only running the program would tell.
+    /// Forgets names of the module that functions assign which the module's own statements name, because these may call
+    /// the functions, and what the names are then, only running the program would tell.
     fn forget_what_calls_change(&mut self, body: &[Stmt]) {
         let mut assigned = AssignedNames::default();
         body.iter().for_each(|stmt| assigned.visit_stmt(stmt));

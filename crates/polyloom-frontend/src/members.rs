@@ -8,8 +8,8 @@ use crate::package_names::{CONSTANTS, CONSTRUCTORS};
 use crate::param_type::{ParamType, ScalarSet, TypePattern};
 use polyloom_ir::{Composite, CompositeKind, Op, Scalar, op};
 
-/// Functions of Python's `math` whose meaning is the package's own. `floor`, `ceil` and `trunc` are not among them:
-/// Python's give integers.
+/// Functions of Python's `math` whose meaning is the package's own. `floor`, `ceil` and `trunc` are not among them,
+/// because Python's give integers.
 const MATH_FUNCTIONS: [&str; 32] = [
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "copysign", "cos", "cosh", "degrees", "erf",
     "erfc", "exp", "exp2", "expm1", "fma", "hypot", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2",

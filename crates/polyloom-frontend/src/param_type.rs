@@ -185,7 +185,8 @@ impl ParamType {
     pub fn takes(self, ty: impl Into<ValueType>) -> bool {
         let ty = ty.into();
         match self {
-            // An annotation says nothing of where an array's memory is.
+            // The place of its memory does not matter, because an annotation says nothing of where an array's memory
+            // is.
             ParamType::Exact(own) | ParamType::Reference(own) => own == ty.in_space(AddressSpace::Global),
             ParamType::Generic(pattern) => match ty {
                 ValueType::Plain(ty) => pattern.contains(ty),

@@ -24,8 +24,8 @@ const MAX_BYTES: usize = 16 << 20;
 /// destructor's included, is bounded by it.
 const MAX_TREE_DEPTH: u32 = 1000;
 
-/// The operators in a row, as in a sum, that take as much of that as one level: recursions over a tree take little for
-/// one of these, and what takes more is written as a loop over them.
+/// The operators in a row, as in a sum, that take as much of that as one level, because recursions over a tree take
+/// little for one of these, and what takes more is written as a loop over them.
 const LEVEL: u32 = 5;
 
 /// A parsed file.

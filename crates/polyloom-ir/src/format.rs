@@ -294,7 +294,8 @@ pub fn python_text(ty: Scalar, bits: u64) -> String {
         Scalar::F32 => python_float(f32::from_bits(bits as u32).into(), &format!("{:e}", f32::from_bits(bits as u32))),
         _ => {
             let value = f64::from_bits(cast(bits, ty, Scalar::F64));
-            // The fewest digits that round back; five tell all of the 16-bit floats apart.
+            // The fewest digits that round back are taken, of at most five, because five tell all of the 16-bit floats
+            // apart.
             let candidates = (0..5).map(|n| format!("{value:.n$e}"));
             let mut shortest = candidates.filter(|text| {
                 let parsed: f64 = text.parse().unwrap_or(f64::NAN);

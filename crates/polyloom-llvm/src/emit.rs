@@ -39,7 +39,7 @@ pub(crate) fn emit(
     Ok(made)
 }
 
-/// LLVM's own check of the lowering. It costs more than it finds in released code.
+/// LLVM's own check of the lowering. Released code goes without, because it costs more than it finds there.
 fn verify(llvm: &LlvmModule<'_>) -> Result<(), CodegenError> {
     if cfg!(debug_assertions) {
         llvm.verify().map_err(|e| {

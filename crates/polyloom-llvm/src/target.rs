@@ -9,7 +9,7 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{
     CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine, TargetMachineOptions, TargetTriple,
 };
-use polyloom_codegen::CodegenError;
+use polyloom_codegen::{CodegenError, vector_bytes};
 use std::cell::RefCell;
 use std::sync::OnceLock;
 
@@ -46,11 +46,7 @@ impl HostProcessor {
             let cpu = TargetMachine::get_host_cpu_name().to_string();
             let features = TargetMachine::get_host_cpu_features().to_string();
             let has = |name: &str| features.split(',').any(|f| f.strip_prefix('+') == Some(name));
-            let vector_bytes = match () {
-                () if has("avx512f") && has("avx512vl") && has("avx512dq") && has("avx512bw") => 64,
-                () if has("avx2") => 32,
-                () => 16,
-            };
+            let vector_bytes = vector_bytes(has);
             let has_half_conversions = !cfg!(target_arch = "x86_64") || has("f16c");
             Ok(HostProcessor { is_gpu: false, cpu, features, vector_bytes, has_half_conversions })
         };

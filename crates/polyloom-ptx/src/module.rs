@@ -312,7 +312,7 @@ impl Simulator {
             }
         }
         variables.retain(|(each, _)| matches!(each.space, StateSpace::Global | StateSpace::Const) && !is_opaque(each));
-        // The definition of a variable that is also declared says how large it is.
+        // Declarations come last, because the definition of a variable that is also declared says how large it is.
         variables.sort_by_key(|(variable, _)| variable.linkage == Some(SymbolLinkage::Extern));
         let Some(inner) = Arc::get_mut(&mut loaded.inner) else { return Ok(loaded) };
         let mut names = FxHashSet::default();
@@ -385,7 +385,8 @@ impl Drop for SimulatorState {
     fn drop(&mut self) {
         let heap = self.heap.get_mut().unwrap_or_else(PoisonError::into_inner);
         for address in self.globals.by_position.values().chain(heap.as_ref()) {
-            // Somebody may have freed a variable by its address, which is theirs to answer for.
+            // The result is ignored because somebody may have freed a variable by its address, which is theirs to
+            // answer for.
             let _ = self.memory.free(*address);
         }
     }

@@ -3,23 +3,21 @@
 //! The common cases, NumPy arrays, `loom.array`s, floats and integers, are read through the C API without creating
 //! Python objects: a launch's price is mostly paid here. Everything else is brought to one of them first.
 
+use crate::argument_numbers::{components, scalar_argument, type_name};
 use crate::array::ArrayBase;
-use crate::composite::{CompositeBase, CompositeType};
-use crate::dlpack;
-use crate::environment::capture;
-use crate::numpy_array::{ArrayType, check_array, extents, has_type, memory, numpy_text};
+use crate::dlpack::{self, unreadable};
+use crate::errors::argument_error;
+use crate::numpy_array::{ArrayType, check_array, memory, numpy_text};
 use crate::structure;
 use numpy::npyffi;
-use polyloom::frontend::{CapturedMeaning, ParamType, TypePattern};
-use polyloom::{
-    ArgArray, ArgBlock, ArgError, ArrayLayout, Composite, CompositeKind, DeviceId, Footprint, MAX_DIMS, Scalar, Type,
-    ValueType, scalar_bits,
-};
+use polyloom::{ArgArray, ArgBlock, ArrayLayout, Composite, DeviceId, Footprint, Type, ValueType};
 use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyCapsule, PyDict, PyFloat, PyInt, PyList, PyTuple, PyType};
+use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
 use smallvec::SmallVec;
+
+/// The arguments of a launch, borrowed.
+pub(crate) type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 
 /// An array argument that the kernel writes.
 pub(crate) struct WrittenArray {
@@ -242,170 +240,6 @@ fn check_leaf(
     array_argument(py, kernel, device, index, arg, ty, kernel.writes(param), &mut SmallVec::new()).map(drop)
 }
 
-/// The type of the parameter that an argument of a generic kernel makes of `wanted`.
-///
-/// # Errors
-///
-/// The end of a sentence that starts with the argument's name.
-pub(crate) fn type_of(arg: &Bound<'_, PyAny>, wanted: ParamType) -> PyResult<ValueType> {
-    match structure::type_of(arg) {
-        Some(ty) => Ok(ty),
-        None => plain_type_of(arg, wanted).map(ValueType::Plain),
-    }
-}
-
-fn plain_type_of(arg: &Bound<'_, PyAny>, wanted: ParamType) -> PyResult<Type> {
-    let py = arg.py();
-    if arg.cast::<PyBool>().is_ok() {
-        return Ok(Type::BOOL);
-    }
-    if arg.is_exact_instance_of::<PyFloat>() {
-        return Ok(Type::F32);
-    }
-    if arg.cast::<PyInt>().is_ok() {
-        return Ok(Type::I32);
-    }
-    let inner = match wanted {
-        ParamType::GenericArray(pattern, _) => pattern,
-        _ => TypePattern::Any,
-    };
-    // SAFETY: `arg` is a live object.
-    if unsafe { npyffi::PyArray_Check(py, arg.as_ptr()) } != 0 {
-        // SAFETY: it is an array.
-        return unsafe { array_type(arg.as_ptr().cast(), None, inner) };
-    }
-    if let Ok(array) = arg.cast::<ArrayBase>() {
-        // SAFETY: it is an array, which `arg` holds.
-        return unsafe { array_type(array.get().object().cast(), array.get().element(), TypePattern::Any) };
-    }
-    match capture(arg) {
-        CapturedMeaning::Constant(_, scalar) => return Ok(scalar.into()),
-        CapturedMeaning::CompositeConstant(_, composite) => return Ok(composite.into()),
-        _ => {}
-    }
-    let numpy = py.import("numpy")?;
-    let converted = if arg.hasattr("__array_interface__")? {
-        numpy.call_method1("asarray", (arg,))?
-    } else if arg.hasattr("__dlpack__")? {
-        let shared = py.import("polyloom._arrays")?.call_method1("shared", (arg,));
-        shared.map_err(|error| unreadable(py, error))?
-    } else {
-        let message = format!("is of type {}, which says no type of kernels: it takes {wanted}", type_name(arg));
-        return Err(PyTypeError::new_err(message));
-    };
-    // SAFETY: NumPy has made an array.
-    unsafe { array_type(converted.as_ptr().cast(), None, inner) }
-}
-
-/// The type of an array whose elements are of this type, or of one that its last axes make if `inner` has any.
-///
-/// # Safety
-///
-/// `object` is a live NumPy array.
-unsafe fn array_type(
-    object: *mut npyffi::PyArrayObject,
-    element: Option<Composite>,
-    inner: TypePattern,
-) -> PyResult<Type> {
-    // SAFETY: a live array's descriptor is valid, and the extents are its own.
-    let (descr, extents) = unsafe { (&*(*object).fields.descr, extents(&(*object).fields)) };
-    // The bits of `bfloat16` are integers where NumPy has no such type.
-    let scalars = Scalar::ALL.into_iter().filter(|scalar| *scalar != Scalar::BF16).chain([Scalar::BF16]);
-    let Some(scalar) = scalars.into_iter().find(|scalar| has_type(descr, *scalar)) else {
-        return Err(PyTypeError::new_err("has elements of no type of kernels"));
-    };
-    let n_inner = element.map_or(inner.n_inner_axes(), |element| element.shape().len());
-    let rank = extents.len().saturating_sub(n_inner);
-    let element = element.or_else(|| match inner {
-        TypePattern::Composite { kind, .. } => {
-            let shape: SmallVec<[i128; 2]> = extents[rank..].iter().map(|&extent| extent as i128).collect();
-            let is_fixed = matches!(kind, CompositeKind::Quaternion | CompositeKind::Transform);
-            Composite::new(kind, scalar, if is_fixed { &[] } else { &shape }).ok()
-        }
-        TypePattern::Any | TypePattern::Scalar(_) => None,
-    });
-    let element = element.map_or(Type::Scalar(scalar), Type::Composite);
-    let ndim = u8::try_from(rank).ok().filter(|&ndim| (1..=MAX_DIMS).contains(&usize::from(ndim)));
-    ndim.and_then(|ndim| Type::array_of(element, ndim)).ok_or_else(|| {
-        PyTypeError::new_err(format!("has {rank} dimensions, and arrays of kernels have 1 to {MAX_DIMS}"))
-    })
-}
-
-/// The bits of a vector's, matrix's or quaternion's components.
-pub(crate) fn components(arg: &Bound<'_, PyAny>, composite: Composite) -> PyResult<SmallVec<[u64; 16]>> {
-    if let Ok(value) = arg.cast::<CompositeBase>()
-        && value.get().composite() == composite
-    {
-        // SAFETY: the value holds the array.
-        return unsafe { component_bits(value.get().object().cast(), composite) };
-    }
-    if let Some(bits) = numbers(arg, composite) {
-        return Ok(bits);
-    }
-    let py = arg.py();
-    let ty = CompositeType { inner: composite };
-    let made = py.import("polyloom._composites")?.call_method1("argument", (ty, arg))?;
-    let value = made.cast::<CompositeBase>()?.get();
-    // SAFETY: as before.
-    unsafe { component_bits(value.object().cast(), composite) }
-}
-
-/// The components as a tuple or list has them one by one, each a plain number; `None` for whatever else there is, right
-/// or wrong. No Python code runs.
-fn numbers(arg: &Bound<'_, PyAny>, composite: Composite) -> Option<SmallVec<[u64; 16]>> {
-    let (elem, n) = (composite.elem(), composite.n_components());
-    let is_plain = |item: &Bound<'_, PyAny>| {
-        item.is_exact_instance_of::<PyFloat>()
-            || item.is_exact_instance_of::<PyInt>()
-            || item.is_exact_instance_of::<PyBool>()
-    };
-    let bits = |item: Bound<'_, PyAny>| {
-        // Those of `bfloat16` are rounded in Python, by way of `float32`.
-        let plain = elem != Scalar::BF16 && is_plain(&item);
-        plain.then(|| scalar_argument(&item, elem).ok()).flatten()
-    };
-    if let Ok(tuple) = arg.cast::<PyTuple>() {
-        return if tuple.len() == n { tuple.iter().map(bits).collect() } else { None };
-    }
-    let list = arg.cast::<PyList>().ok()?;
-    let bits: SmallVec<[u64; 16]> = list.iter().map(bits).collect::<Option<_>>()?;
-    // Its length may change meanwhile.
-    (bits.len() == n).then_some(bits)
-}
-
-/// Reads the components out of their array.
-///
-/// # Safety
-///
-/// `object` is a live NumPy array.
-unsafe fn component_bits(object: *mut npyffi::PyArrayObject, composite: Composite) -> PyResult<SmallVec<[u64; 16]>> {
-    let (elem, n) = (composite.elem(), composite.n_components());
-    // SAFETY: a live array's fields are valid, and the extents are `nd` numbers.
-    let (array, descr, shape) = unsafe {
-        let array = &(*object).fields;
-        let shape: &[npyffi::npy_intp] = match usize::try_from(array.nd) {
-            Ok(nd @ 1..) => std::slice::from_raw_parts(array.dimensions, nd),
-            _ => &[],
-        };
-        (array, &*array.descr, shape)
-    };
-    let is_dense = array.flags & npyffi::NPY_ARRAY_C_CONTIGUOUS != 0;
-    if !is_dense || shape.iter().product::<npyffi::npy_intp>() != n as npyffi::npy_intp || !has_type(descr, elem) {
-        return Err(PyValueError::new_err("has been given another shape or type in memory"));
-    }
-    let bytes = elem.bytes() as usize;
-    // SAFETY: the array is dense and has `n` elements of `bytes` bytes.
-    let memory = unsafe { std::slice::from_raw_parts(array.data.cast::<u8>(), n * bytes) };
-    let bits = |element: &[u8]| match *element {
-        [a] => a.into(),
-        [a, b] => u16::from_ne_bytes([a, b]).into(),
-        [a, b, c, d] => u32::from_ne_bytes([a, b, c, d]).into(),
-        [a, b, c, d, e, f, g, h] => u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-        _ => 0,
-    };
-    Ok(memory.chunks_exact(bytes).map(bits).collect())
-}
-
 /// The NumPy array behind an argument, of the right type and rank, and writable if need be; and whether it is one in
 /// the memory of the launch's device.
 #[inline]
@@ -488,14 +322,6 @@ fn wrong_count(kernel: &polyloom::Kernel, given: usize) -> PyErr {
     ))
 }
 
-/// An argument that does not fit its parameter, named as the arguments of this layer are.
-pub(crate) fn argument_error(kernel: &polyloom::Kernel, error: &ArgError) -> PyErr {
-    PyValueError::new_err(match error.of_parameter() {
-        Some((name, problem)) => format!("argument '{name}' of kernel '{}' {problem}", kernel.name()),
-        None => format!("kernel '{}': {error}", kernel.name()),
-    })
-}
-
 /// Two arrays that the kernel writes must not share elements.
 fn check_overlap(py: Python<'_>, kernel: &polyloom::Kernel, written: &[WrittenArray]) -> PyResult<()> {
     for (i, a) in written.iter().enumerate() {
@@ -522,90 +348,6 @@ fn shares_memory(py: Python<'_>, a: &WrittenArray, b: &WrittenArray) -> PyResult
         Err(error) if error.is_instance_of::<PyException>(py) => Ok(true),
         Err(interrupt) => Err(interrupt),
     }
-}
-
-pub(crate) fn scalar_argument(arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyResult<u64> {
-    if scalar.is_float() {
-        let value = match arg.cast::<PyFloat>() {
-            Ok(float) => float.value(),
-            Err(_) => arg.extract::<f64>().map_err(|error| unfit(error, arg, scalar))?,
-        };
-        return Ok(scalar_bits::from_f64(scalar, value));
-    }
-    if scalar == Scalar::Bool {
-        return match truth(arg)? {
-            Some(value) => Ok(value.into()),
-            // Programs pass flags, so that `options & Flag.SPRING` is an integer.
-            None if arg.cast::<PyInt>().is_ok() => Ok(arg.is_truthy()?.into()),
-            None => Err(mismatch(arg, scalar)),
-        };
-    }
-    let value: i128 = if arg.cast::<PyInt>().is_ok() {
-        arg.extract().map_err(|error| unfit(error, arg, scalar))?
-    } else if let Some(value) = truth(arg)? {
-        value.into()
-    } else if arg.hasattr("__index__")? {
-        // Not `__int__`, which makes an integer of a float by dropping its fraction.
-        arg.call_method0("__index__").and_then(|i| i.extract()).map_err(|error| unfit(error, arg, scalar))?
-    } else {
-        return Err(mismatch(arg, scalar));
-    };
-    // Of an unsigned type, a negative number of the signed type of this width means the same bits.
-    let half = 1 << (scalar.bits() - 1);
-    let is_signed = !scalar.is_signed_int() && (-half..0).contains(&value);
-    scalar_bits::from_int(scalar, if is_signed { 2 * half + value } else { value })
-        .ok_or_else(|| out_of_range(arg, scalar))
-}
-
-/// The value of Python's, NumPy's and the package's booleans.
-fn truth(arg: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
-    static NUMPY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    static CONSTANT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    if let Ok(value) = arg.cast::<PyBool>() {
-        return Ok(Some(value.is_true()));
-    }
-    let py = arg.py();
-    if arg.is_instance(NUMPY.import(py, "numpy", "bool_")?)? {
-        return arg.is_truthy().map(Some);
-    }
-    if arg.is_instance(CONSTANT.import(py, "polyloom._scalars", "TypedConstant")?)?
-        && arg.get_type().getattr("name")?.extract::<&str>()? == "bool"
-    {
-        return arg.getattr("value")?.is_truthy().map(Some);
-    }
-    Ok(None)
-}
-
-/// Returns what a failed conversion to a number means for an argument.
-fn unfit(error: PyErr, arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyErr {
-    let py = arg.py();
-    if error.is_instance_of::<PyOverflowError>(py) {
-        return out_of_range(arg, scalar);
-    }
-    if error.is_instance_of::<PyTypeError>(py) {
-        return mismatch(arg, scalar);
-    }
-    error
-}
-
-fn mismatch(arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyErr {
-    PyTypeError::new_err(format!("must be {}, not {}", scalar.python_name(), type_name(arg)))
-}
-
-fn out_of_range(arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyErr {
-    /// Digits of an integer that a message has room for.
-    const SHOWN: usize = 40;
-    // Python refuses to print integers of many thousand digits.
-    let text = arg.str().map_or_else(|_| String::new(), |text| text.to_string());
-    let shown = match text.len() {
-        1..=SHOWN => text,
-        _ => "a very large integer".to_owned(),
-    };
-    PyOverflowError::new_err(format!("is {shown}, which does not fit {}", scalar.python_name()))
-}
-
-fn type_name(arg: &Bound<'_, PyAny>) -> String {
-    arg.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string())
 }
 
 /// The NumPy array behind an argument, and whether it is one in the memory of the launch's device; one made on the way
@@ -691,16 +433,6 @@ fn check_device(array: &Bound<'_, ArrayBase>, device: DeviceId) -> PyResult<()> 
     Err(PyValueError::new_err(format!(
         "is on device '{on}', and the launch is on '{device}': launch with device='{on}', or pass .to('{device}') of it"
     )))
-}
-
-/// Why an object with `__dlpack__` is no argument.
-fn unreadable(py: Python<'_>, error: PyErr) -> PyErr {
-    if !error.is_instance_of::<PyException>(py) {
-        return error;
-    }
-    let named = PyTypeError::new_err(format!("cannot be read through DLPack as CPU memory: {}", error.value(py)));
-    named.set_cause(py, Some(error));
-    named
 }
 
 /// Tells whether an argument that NumPy takes for read-only comes through DLPack with leave to write.

@@ -1,11 +1,13 @@
 //! The way back of launches, from Python.
 
-use crate::arguments;
+use crate::arguments::Arguments;
 use crate::boundary::guarded;
 use crate::errors::{compile_error, device_error, launch_error};
+use crate::interruptible::interruptible;
 use crate::kernel::Kernel;
-use crate::launch::{Arguments, interruptible, queue_of, three};
-use crate::{device, sim};
+use crate::launch_dimensions::three;
+use crate::launch_run::queue_of;
+use crate::{arguments, device, sim_settings};
 use polyloom::{
     AdjointAccess, ArgBlock, BackwardArguments, BackwardError, BackwardOptions, DerivativeLaunch, DerivativeRequest,
     DeviceId, LaunchArgument, LaunchOptions, SimOptions, TapeLimits,
@@ -178,7 +180,8 @@ pub(crate) fn launch_backward<'py>(
     let n_cores = (device == DeviceId::Cpu).then_some(n_cores);
     let options = BackwardOptions { accumulate, keep_seeds, limits: TapeLimits { bytes: tape_bytes, n_cores }, block };
     let queue = queue_of(py, device)?;
-    let sim = if device == DeviceId::Simulator { sim::SimSettings::get().options() } else { SimOptions::default() };
+    let sim =
+        if device == DeviceId::Simulator { sim_settings::SimSettings::get().options() } else { SimOptions::default() };
     guarded(|| {
         let started = Instant::now();
         let (done, interrupt) = interruptible(py, |launch| {
@@ -190,7 +193,7 @@ pub(crate) fn launch_backward<'py>(
         if let Ok(report) = done.as_ref().map(|stats| &stats.report)
             && let Some(report) = report
         {
-            sim::set_last_report((**report).clone(), started.elapsed());
+            sim_settings::set_last_report((**report).clone(), started.elapsed());
         }
         done.map(|stats| stats.tape_bytes).map_err(|error| backward_error(py, error, interrupt))
     })

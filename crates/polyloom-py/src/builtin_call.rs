@@ -1,7 +1,7 @@
 //! Builtins and operators of Python values: `loom.dot(a, b)` outside kernels.
 
+use crate::capture::capture;
 use crate::composite::CompositeType;
-use crate::environment::capture;
 use crate::session;
 use polyloom::frontend::CapturedMeaning;
 use polyloom::{Bits, CallError, Scalar, Type, is_function_of_values, scalar_bits};

@@ -4,8 +4,8 @@
 use crate::composite::CompositeType;
 use crate::environment::{Evaluation, LiveEnvironment};
 use crate::errors::compile_error;
-use crate::kernel::SourceUnit;
 use crate::session;
+use crate::source_unit::SourceUnit;
 use polyloom::frontend::{CapturedMeaning, FunctionHandle, NameEnvironment};
 use polyloom::{SourceFile, Type, ValueType};
 use pyo3::prelude::*;

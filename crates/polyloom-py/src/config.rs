@@ -1,11 +1,10 @@
 //! `polyloom.config`: settings of the process.
 
-use crate::kernel::float_mode;
 use crate::session;
-use polyloom::{Defaults, MAX_THREADS, num_threads, set_num_threads};
+use polyloom::{Defaults, FloatMode, MAX_THREADS, num_threads, set_num_threads};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyInt;
+use pyo3::types::{PyInt, PyString};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// True while kernels are checked unless they say otherwise. Every launch reads it.
@@ -99,4 +98,12 @@ impl Config {
         let check = if check { "True" } else { "False" };
         Ok(format!("config(check={check}, float_mode='{mode}', num_threads={})", num_threads()))
     }
+}
+
+/// The arithmetic mode a Python value names.
+fn float_mode(value: &Bound<'_, PyAny>) -> PyResult<FloatMode> {
+    let name = value.cast::<PyString>().ok().and_then(|s| s.to_str().ok());
+    name.and_then(FloatMode::from_name).ok_or_else(|| {
+        PyValueError::new_err(format!("float_mode is {value}: it may be 'strict', 'contract' or 'fast'"))
+    })
 }

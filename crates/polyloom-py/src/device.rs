@@ -2,7 +2,7 @@
 
 use crate::errors::device_error;
 use crate::numpy_array::extents;
-use crate::sim;
+use crate::sim_settings;
 use numpy::npyffi;
 use polyloom::{
     Arch, ArrayLayout, Device as _, DeviceBuffer, DeviceFailure, DeviceId, SimDevice, UnknownArch, WARP_SIZE,
@@ -102,7 +102,7 @@ pub(crate) fn environment(py: Python<'_>) -> PyResult<String> {
 pub(crate) fn architecture<'py>(py: Python<'py>, name: Option<&str>) -> PyResult<(u16, Bound<'py, PyDict>)> {
     let arch: Arch = match name {
         Some(name) => name.parse().map_err(|error: UnknownArch| PyValueError::new_err(error.to_string()))?,
-        None => sim::SimSettings::get().arch,
+        None => sim_settings::SimSettings::get().arch,
     };
     let limits = arch.limits();
     let found = PyDict::new(py);
@@ -132,7 +132,7 @@ pub(crate) fn cuda_free_memory(py: Python<'_>, number: u32) -> PyResult<u64> {
 #[pyfunction]
 pub(crate) fn device_properties(py: Python<'_>, name: &str) -> PyResult<String> {
     let properties = match named(name)? {
-        DeviceId::Simulator => SimDevice::new(sim::SimSettings::get().arch).properties(),
+        DeviceId::Simulator => SimDevice::new(sim_settings::SimSettings::get().arch).properties(),
         device => {
             let found = py.detach(|| polyloom::device(device).map(|device| device.properties()));
             found.map_err(|failure| device_error(py, &failure))?

@@ -3,7 +3,7 @@
 //! DLPack has the type `bfloat16` and NumPy has not, so that such memory goes through NumPy as `uint16` with the
 //! capsule's type code exchanged. The structs are those of DLPack 1.0 (`dlpack.h`), as far as they are read here.
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::ffi::{CStr, c_void};
@@ -88,4 +88,14 @@ pub(crate) fn dlpack_bfloat16_as_bits(capsule: &Bound<'_, PyAny>) -> PyResult<bo
 #[pyfunction]
 pub(crate) fn dlpack_bits_as_bfloat16(capsule: &Bound<'_, PyAny>) -> PyResult<bool> {
     retype(capsule, UNSIGNED_INTEGER, BFLOAT)
+}
+
+/// Why an object with `__dlpack__` is no argument.
+pub(crate) fn unreadable(py: Python<'_>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyException>(py) {
+        return error;
+    }
+    let named = PyTypeError::new_err(format!("cannot be read through DLPack as CPU memory: {}", error.value(py)));
+    named.set_cause(py, Some(error));
+    named
 }

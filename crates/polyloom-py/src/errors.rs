@@ -1,9 +1,9 @@
 //! Rust errors as the package's exceptions.
 
-use crate::arguments::argument_error;
-use crate::sim::simulator_error;
+use polyloom::ptx::{Fault, FindingKind};
 use polyloom::{
-    CodegenError, CompileError, DeviceFailure, Diagnostic, Kernel, LaunchError, Severity, SourceMap, diagnostic,
+    ArgError, CodegenError, CompileError, DeviceFailure, Diagnostic, Kernel, LaunchError, Severity, SourceMap,
+    describe_fault, diagnostic,
 };
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -116,4 +116,37 @@ fn device_exception(py: Python<'_>, message: String) -> PyErr {
 /// A back end's refusal.
 pub(crate) fn codegen_error(error: &CodegenError) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
+}
+
+/// An argument that does not fit its parameter, named as the arguments of this layer are.
+pub(crate) fn argument_error(kernel: &Kernel, error: &ArgError) -> PyErr {
+    PyValueError::new_err(match error.of_parameter() {
+        Some((name, problem)) => format!("argument '{name}' of kernel '{}' {problem}", kernel.name()),
+        None => format!("kernel '{}': {error}", kernel.name()),
+    })
+}
+
+/// `polyloom.SanitizerError` of what the simulator found; `ValueError` if the launch was wrong before it began.
+pub(crate) fn simulator_error(py: Python<'_>, fault: &Fault) -> PyErr {
+    if fault.findings.iter().all(|finding| finding.kind == FindingKind::InvalidLaunch) {
+        return PyValueError::new_err(describe_fault(fault));
+    }
+    let make = || -> PyResult<PyErr> {
+        let findings = PyList::empty(py);
+        let class = py.import("polyloom._errors")?.getattr("Finding")?;
+        for finding in &fault.findings {
+            let source = finding.site.as_ref().and_then(|site| site.source.clone());
+            let (file, line) = source.map_or((None, None), |(file, line, _)| (Some(file), Some(line)));
+            let other = finding.other.as_ref().and_then(|site| site.source.as_ref());
+            let other = other.map(|(file, line, _)| (file, *line));
+            let threads: Vec<([u32; 3], [u32; 3])> =
+                finding.threads.iter().map(|thread| (thread.block, thread.thread)).collect();
+            let kind = finding.kind.name();
+            let arguments = (kind, &finding.kernel, &finding.message, file, line, threads, finding.address, other);
+            findings.append(class.call1(arguments)?)?;
+        }
+        let class = py.import("polyloom._errors")?.getattr("SanitizerError")?;
+        Ok(PyErr::from_value(class.call1((describe_fault(fault), findings))?))
+    };
+    make().unwrap_or_else(|error| error)
 }

@@ -3,26 +3,20 @@
 //! A warm launch of a small kernel is a few hundred nanoseconds, so this path allocates nothing and touches no Python
 //! object beyond the arguments' own fields and, where a list holds them, their reference counts.
 
-use crate::arguments::{Writes, WrittenArray};
-use crate::boundary::guarded;
-use crate::errors::{device_error, launch_error};
+use crate::arguments::Arguments;
+use crate::device;
 use crate::kernel::Kernel;
-use crate::launch_memo::TakenMemo;
+use crate::launch_dimensions::{LaunchDimensions, Shape, extents_of, three};
+use crate::launch_run::run;
 use crate::recorded_launch::RecordedLaunch;
 use crate::structure::by_value;
-use crate::{device, print, sim};
-use polyloom::{ArgBlock, CpuQueue, DeviceId, LaunchConfig, LaunchError, LaunchOptions, LaunchStats, MAX_DIMS, Queue};
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use crate::tape_recording::{TapeRecording, not_over_dim, recorded};
+use polyloom::DeviceId;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyList, PyString, PyTuple};
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
-
-type Shape = SmallVec<[u64; MAX_DIMS]>;
-pub(crate) type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 
 /// Runs a kernel once per thread of a grid.
 ///
@@ -233,39 +227,6 @@ fn launch_adjoint<'py>(
     Ok(made.unbind())
 }
 
-/// Describes what tapes want to know of a launch.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TapeRecording {
-    Nothing = 0,
-    /// Where it writes: that may be what a tape goes by.
-    Writes,
-    /// All: it is recorded.
-    Launches,
-}
-
-/// True if tapes want to know where launches write, those of threads that do not say otherwise.
-static WATCHED: AtomicBool = AtomicBool::new(false);
-
-thread_local! {
-    /// Holds what tapes want to know of this thread's launches, if that is not as for all.
-    static WATCHED_HERE: Cell<Option<TapeRecording>> = const { Cell::new(None) };
-}
-
-/// Says what tapes want to know of launches and assignments.
-///
-/// Parameters
-/// ----------
-/// everywhere : bool
-///     Whether they want to know where those of all threads write, of which `polyloom._tape.overwritten` is told.
-/// here : bool, optional
-///     Of those of this thread: all, of which `polyloom._tape.record` is told, or nothing.
-#[pyfunction]
-#[pyo3(signature = (everywhere, here))]
-pub(crate) fn set_recording(everywhere: bool, here: Option<bool>) {
-    WATCHED.store(everywhere, Ordering::Relaxed);
-    WATCHED_HERE.set(here.map(|all| if all { TapeRecording::Launches } else { TapeRecording::Nothing }));
-}
-
 /// Returns what tapes want to know of this thread's assignments: 0 for nothing, 1 for where they write, 2 for all; 3 if
 /// a graph takes them, and none is done.
 #[pyfunction]
@@ -284,72 +245,6 @@ pub(crate) fn set_capturing(is_capturing: bool) {
     IS_CAPTURING.set(is_capturing);
 }
 
-impl TapeRecording {
-    #[inline]
-    pub(crate) fn now(is_recorded: bool) -> TapeRecording {
-        match WATCHED_HERE.get() {
-            Some(TapeRecording::Launches) if !is_recorded => TapeRecording::Writes,
-            Some(here) => here,
-            None if WATCHED.load(Ordering::Relaxed) => TapeRecording::Writes,
-            None => TapeRecording::Nothing,
-        }
-    }
-}
-
-fn not_over_dim() -> PyErr {
-    PyTypeError::new_err("gradients are of launches over dim")
-}
-
-/// Runs a launch that tapes record: they are told before, when they keep what it overwrites, and afterwards.
-pub(crate) fn recorded<'a, 'py: 'a>(
-    kernel: &Bound<'py, Kernel>,
-    over_dim: bool,
-    dimensions: &LaunchDimensions,
-    args: impl ExactSizeIterator<Item = &'a Bound<'py, PyAny>>,
-    run: impl FnOnce() -> PyResult<()>,
-) -> PyResult<()> {
-    if !over_dim {
-        return Err(not_over_dim());
-    }
-    let py = kernel.py();
-    let (dim, args) = (PyTuple::new(py, &dimensions.shape)?, PyTuple::new(py, args)?);
-    let knows_blocks = kernel.get().one()?.needs_blocks();
-    let block = dimensions.grid.filter(|_| knows_blocks).map(|grid| grid.block);
-    let given = (kernel, dim, args, dimensions.device.to_string(), block);
-    let recording = py.import("polyloom._tape")?.call_method1("record", given)?;
-    let done = run();
-    recording.call_method1("finish", (done.is_ok(),))?;
-    done
-}
-
-/// Tells tapes of the memory that a launch has written.
-fn tell_of_writes(
-    kernel: &polyloom::Kernel,
-    device: DeviceId,
-    written: &[WrittenArray],
-    py: Python<'_>,
-) -> PyResult<()> {
-    for each in written {
-        let on = if each.is_resident { device } else { DeviceId::Cpu };
-        let addresses = each.footprint.addresses();
-        let what = format!("a launch of '{}' that is not recorded", kernel.name());
-        let given = (on.to_string(), addresses.start, addresses.end, what);
-        py.import("polyloom._tape")?.call_method1("overwritten", given)?;
-    }
-    Ok(())
-}
-
-/// Describes what a launch runs over.
-#[derive(Clone)]
-pub(crate) struct LaunchDimensions {
-    pub(crate) shape: Shape,
-    /// Of a kernel that is launched in blocks.
-    pub(crate) grid: Option<LaunchConfig>,
-    pub(crate) device: DeviceId,
-    /// True if indices are not compared with extents before it.
-    pub(crate) unchecked: bool,
-}
-
 /// The device that a launch names.
 fn device_of(device: &Bound<'_, PyAny>) -> PyResult<DeviceId> {
     if device.cast::<PyString>().is_err() {
@@ -360,251 +255,6 @@ fn device_of(device: &Bound<'_, PyAny>) -> PyResult<DeviceId> {
         )));
     }
     device::named(device.str()?.to_str()?)
-}
-
-impl LaunchDimensions {
-    /// Those of a launch that says something of blocks, or of a kernel that needs them.
-    fn new(
-        kernel: &polyloom::Kernel,
-        device: DeviceId,
-        shape: Option<Shape>,
-        grid: Option<&Bound<'_, PyAny>>,
-        block: Option<&Bound<'_, PyAny>>,
-        shared_bytes: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<LaunchDimensions> {
-        let metadata = &kernel.function().metadata;
-        let in_blocks = kernel.needs_blocks() || device != DeviceId::Cpu;
-        let block = match block.filter(|block| !block.is_none()) {
-            Some(block) => three("block", block)?,
-            None => metadata.block(),
-        };
-        let n_threads = block.iter().fold(1u64, |n, &extent| n.saturating_mul(extent.into()));
-        if n_threads > MAX_BLOCK_SIZE {
-            let [x, y, z] = block;
-            let message = format!("a block has up to {MAX_BLOCK_SIZE} threads, and ({x}, {y}, {z}) are {n_threads}");
-            return Err(PyValueError::new_err(message));
-        }
-        let shared_bytes = match shared_bytes {
-            Some(bytes) => bytes.extract().map_err(|_| {
-                let most = u32::MAX;
-                PyValueError::new_err(format!("shared_bytes is an integer from 0 to {most}, not {bytes}"))
-            })?,
-            None => metadata.shared_bytes.unwrap_or(0),
-        };
-        match (shape, grid) {
-            (Some(_), Some(_)) => Err(PyTypeError::new_err("a launch is over dim, or over grid and block, not both")),
-            (None, None) => Err(PyTypeError::new_err("dim is missing: how many threads, or grid: how many blocks")),
-            (Some(shape), None) => {
-                let n_threads = shape.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent));
-                let grid = LaunchConfig::of_threads(n_threads, block, shared_bytes);
-                Ok(LaunchDimensions { shape, grid: in_blocks.then_some(grid), device, unchecked: false })
-            }
-            (None, Some(grid)) => {
-                let grid = LaunchConfig { grid: three("grid", grid)?, block, shared_bytes };
-                let shape = SmallVec::from_slice(&[grid.n_blocks().saturating_mul(n_threads)]);
-                Ok(LaunchDimensions { shape, grid: in_blocks.then_some(grid), device, unchecked: false })
-            }
-        }
-    }
-
-    /// Replaces the number of threads; blocks keep their size.
-    pub(crate) fn set_shape(&mut self, shape: Shape) {
-        let n_threads = shape.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent));
-        self.grid = self.grid.map(|grid| LaunchConfig::of_threads(n_threads, grid.block, grid.shared_bytes));
-        self.shape = shape;
-    }
-}
-
-/// Most threads in a block.
-const MAX_BLOCK_SIZE: u64 = polyloom::MAX_BLOCK_SIZE as u64;
-
-/// Up to three extents, the others 1.
-pub(crate) fn three(what: &str, extents: &Bound<'_, PyAny>) -> PyResult<[u32; 3]> {
-    let wrong = || PyValueError::new_err(format!("{what} is one to three positive integers, not {extents}"));
-    let given: Vec<u32> = match extents.extract::<u32>() {
-        Ok(extent) => vec![extent],
-        Err(_) => extents.extract().map_err(|_| wrong())?,
-    };
-    if !(1..=3).contains(&given.len()) || given.contains(&0) {
-        return Err(wrong());
-    }
-    let mut all = [1; 3];
-    all[..given.len()].copy_from_slice(&given);
-    Ok(all)
-}
-
-/// Packs the arguments and runs the kernel. The caller holds references to the arguments.
-pub(crate) fn run<'py>(
-    py: Python<'py>,
-    kernel: &polyloom::Kernel,
-    dimensions: &LaunchDimensions,
-    args: &[Borrowed<'_, 'py, PyAny>],
-    watched: TapeRecording,
-) -> PyResult<()> {
-    // A kernel's print may come back to Python and launch again on this thread, which then finds no memo.
-    let mut memo = TakenMemo::take(kernel);
-    let done = run_with(py, kernel, dimensions, args, watched, &mut memo);
-    memo.put_back();
-    done
-}
-
-#[inline]
-fn run_with<'py>(
-    py: Python<'py>,
-    kernel: &polyloom::Kernel,
-    dimensions: &LaunchDimensions,
-    args: &[Borrowed<'_, 'py, PyAny>],
-    watched: TapeRecording,
-    memo: &mut TakenMemo,
-) -> PyResult<()> {
-    if watched == TapeRecording::Nothing
-        && dimensions.device == DeviceId::Cpu
-        && memo.holds(py, kernel, dimensions, args)
-    {
-        // SAFETY: the block holds these arguments, to which the caller has references.
-        if let Some(done) = unsafe { memo.run_if_short(kernel) } {
-            return done.map_err(|error| launch_error(py, kernel, &error, None));
-        }
-        guarded(|| run_block(py, kernel, dimensions, memo.block()))?;
-        memo.set_verified();
-        return Ok(());
-    }
-    let mut held = SmallVec::new();
-    let mut written = Writes::new();
-    memo.fill(py, kernel, dimensions, args, &mut held, &mut written)?;
-    let done = guarded(|| run_block(py, kernel, dimensions, memo.block()));
-    if watched == TapeRecording::Writes {
-        tell_of_writes(kernel, dimensions.device, &written, py)?;
-    }
-    done?;
-    memo.set_verified();
-    Ok(())
-}
-
-/// Runs a kernel over an argument block. The callers hold references to every array argument, whose memory NumPy keeps
-/// in place meanwhile; [`arguments::fill`] has checked type, rank and writability of each.
-pub(crate) fn run_block(
-    py: Python<'_>,
-    kernel: &polyloom::Kernel,
-    dimensions: &LaunchDimensions,
-    block: &ArgBlock,
-) -> PyResult<()> {
-    let LaunchDimensions { shape, grid, device, unchecked } = dimensions;
-    if *device == DeviceId::Cpu {
-        let options = LaunchOptions { unchecked: *unchecked, ..LaunchOptions::default() };
-        // Letting the GIL go and taking it again takes longer than such a launch.
-        // SAFETY: the callers hold the arrays, as said above.
-        if let Some(done) = unsafe { kernel.launch_if_short(shape, block, &options) } {
-            return done.map_err(|error| launch_error(py, kernel, &error, None));
-        }
-    }
-    let queue = queue_of(py, *device)?;
-    run_long(py, kernel, *device, |options| {
-        let options = LaunchOptions { grid: *grid, unchecked: *unchecked, ..*options };
-        // SAFETY: as above; arrays on a device keep their memory until a kernel that uses it has run.
-        unsafe { kernel.launch_on(&*queue, shape, block, &options) }
-    })
-}
-
-/// The queue of a device that launches go to.
-pub(crate) fn queue_of(py: Python<'_>, device: DeviceId) -> PyResult<Arc<dyn Queue>> {
-    match device {
-        DeviceId::Cpu => Ok(Arc::new(CpuQueue)),
-        device => py.detach(|| polyloom::queue(device)).map_err(|failure| device_error(py, &failure)),
-    }
-}
-
-/// Runs a launch on a device without the GIL, and keeps what the simulator says of it.
-pub(crate) fn run_long(
-    py: Python<'_>,
-    kernel: &polyloom::Kernel,
-    device: DeviceId,
-    launch: impl FnOnce(&LaunchOptions<'_>) -> Result<LaunchStats, LaunchError>,
-) -> PyResult<()> {
-    let sim = (device == DeviceId::Simulator).then(|| sim::SimSettings::get().options());
-    let started = Instant::now();
-    let (result, interrupt) = interruptible(py, |options| {
-        let options = LaunchOptions { sim: sim.unwrap_or_default(), ..*options };
-        launch(&options)
-    })?;
-    let report = match &result {
-        Ok(stats) => stats.report.as_deref(),
-        Err(LaunchError::Simulator(fault)) => Some(&fault.report),
-        Err(_) => None,
-    };
-    if let Some(report) = report {
-        sim::set_last_report(report.clone(), started.elapsed());
-    }
-    result.map(drop).map_err(|error| launch_error(py, kernel, &error, interrupt))
-}
-
-/// Runs a launch without the GIL, with options by which Python's signal handlers can stop it. Gives its result and the
-/// exception that a handler raised meanwhile.
-///
-/// # Errors
-///
-/// What writing to `sys.stdout` raised meanwhile.
-pub(crate) fn interruptible<R>(
-    py: Python<'_>,
-    launch: impl FnOnce(&LaunchOptions<'_>) -> R,
-) -> PyResult<(R, Option<PyErr>)> {
-    let interrupt: Cell<Option<PyErr>> = Cell::new(None);
-    let unshared = UnsharedRef((&interrupt, launch));
-    let (result, raised) = py
-        .detach(move || {
-            let unshared = unshared;
-            let UnsharedRef((interrupt, launch)) = unshared;
-            // Asked some fifty times a second.
-            let interrupted = || {
-                if print::has_raised() {
-                    return true;
-                }
-                let signals = Python::attach(|py| py.check_signals());
-                signals.map_err(|error| interrupt.set(Some(error))).is_err()
-            };
-            let options = LaunchOptions { interrupted: Some(&interrupted), ..LaunchOptions::default() };
-            UnsharedRef(print::capture(|| launch(&options)))
-        })
-        .0;
-    match raised {
-        Some(raised) => Err(raised),
-        None => Ok((result, interrupt.take())),
-    }
-}
-
-/// Lets a reference into the closure that runs without the GIL, on this very thread.
-struct UnsharedRef<T>(T);
-// SAFETY: `Python::detach` runs its closure on the calling thread, so nothing is sent anywhere.
-unsafe impl<T> Send for UnsharedRef<T> {}
-
-pub(crate) fn extents_of(dim: &Bound<'_, PyAny>) -> PyResult<Shape> {
-    let extent = |value: &Bound<'_, PyAny>| -> PyResult<u64> {
-        let value: i64 = value.extract().map_err(|error: PyErr| {
-            if error.is_instance_of::<PyOverflowError>(dim.py()) {
-                return PyValueError::new_err("dim is too large: a launch has as many threads as int32 can count");
-            }
-            if error.is_instance_of::<PyTypeError>(dim.py()) {
-                let given = dim.repr().map_or_else(|_| "this".to_owned(), |text| text.to_string());
-                return PyTypeError::new_err(format!("dim must be an integer or a tuple of integers, not {given}"));
-            }
-            error
-        })?;
-        u64::try_from(value).map_err(|_| PyValueError::new_err(format!("dim must not be negative, and is {dim}")))
-    };
-    if dim.cast::<PyInt>().is_ok() {
-        return Ok(SmallVec::from_slice(&[extent(dim)?]));
-    }
-    match dim.try_iter() {
-        Ok(items) => {
-            // One more than there may be, because the sequence may have no end.
-            let shape: Shape = items.take(MAX_DIMS + 1).map(|item| extent(&item?)).collect::<PyResult<_>>()?;
-            if shape.is_empty() || shape.len() > MAX_DIMS {
-                return Err(PyValueError::new_err(format!("a launch has 1 to 4 dimensions, and dim is {dim}")));
-            }
-            Ok(shape)
-        }
-        Err(_) => Ok(SmallVec::from_slice(&[extent(dim)?])),
-    }
 }
 
 /// Appends the items of a list or tuple, borrowed, and of `None` nothing. Gives whether it is a list.

@@ -5,9 +5,10 @@
 //! and flags. Where all of that is what it was, the block is right, whatever has become of the objects in between; a
 //! memo holds no reference. Numbers are read each time.
 
+use crate::argument_numbers;
 use crate::arguments::{self, Writes};
 use crate::array::ArrayBase;
-use crate::launch::LaunchDimensions;
+use crate::launch_dimensions::LaunchDimensions;
 use numpy::npyffi;
 use polyloom::{ArgBlock, Composite, DeviceId, LaunchError, Scalar, Type, VariantChoice};
 use pyo3::prelude::*;
@@ -190,7 +191,7 @@ impl TakenMemo {
                     }
                 }
                 ArgumentSnapshot::Scalar(scalar) => {
-                    let Ok(bits) = arguments::scalar_argument(arg, *scalar) else { return false };
+                    let Ok(bits) = argument_numbers::scalar_argument(arg, *scalar) else { return false };
                     match memo.block.replace_scalar(kernel.params(), index, *scalar, bits) {
                         // An index may be computed of it.
                         Ok(is_changed) => memo.is_verified &= !is_changed,

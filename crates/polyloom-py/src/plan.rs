@@ -3,8 +3,9 @@
 use crate::boundary::guarded;
 use crate::config;
 use crate::errors::{device_error, launch_error};
-use crate::launch::{TapeRecording, run_long};
+use crate::launch_run::run_long;
 use crate::recorded_launch::{HeldLaunch, RecordedLaunch};
+use crate::tape_recording::TapeRecording;
 use polyloom::{LaunchOptions, PlanError, PlanErrorCause};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;

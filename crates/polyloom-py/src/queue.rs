@@ -1,10 +1,11 @@
 //! Queues of devices as Python objects: what streams are made of.
 
-use crate::arguments::{self, Writes};
+use crate::arguments::{self, Arguments, Writes};
 use crate::device::named;
 use crate::errors::device_error;
 use crate::kernel::Kernel;
-use crate::launch::{Arguments, extents_of, run_long};
+use crate::launch_dimensions::extents_of;
+use crate::launch_run::run_long;
 use polyloom::{ArgBlock, DeviceFailure, LaunchOptions};
 use pyo3::prelude::*;
 use smallvec::SmallVec;

@@ -2,11 +2,13 @@
 //!
 //! A recorded launch does not look at its arguments when it runs: it keeps them bound.
 
-use crate::arguments::{self, Writes};
+use crate::arguments::{self, Arguments, Writes};
 use crate::boundary::guarded;
 use crate::errors::launch_error;
 use crate::kernel::Kernel;
-use crate::launch::{Arguments, LaunchDimensions, TapeRecording, extents_of, queue_of, recorded, run, run_long};
+use crate::launch_dimensions::{LaunchDimensions, extents_of};
+use crate::launch_run::{queue_of, run, run_long};
+use crate::tape_recording::{TapeRecording, recorded};
 use polyloom::{ArgBlock, BoundLaunch, DeviceId, LaunchOptions};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;

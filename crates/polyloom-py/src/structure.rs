@@ -1,19 +1,13 @@
 //! Struct types as Python objects, and struct arguments as those of their leaves.
 
 use crate::array::ArrayBase;
-use crate::environment::{capture, struct_type};
+use crate::capture::capture;
+use crate::struct_type::{StructType, struct_type};
 use polyloom::frontend::{CapturedMeaning, ParamType, StructType as Inner};
 use polyloom::{Type, ValueType};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-
-/// A struct type. Equal types are equal objects.
-#[pyclass(frozen, eq, hash, module = "polyloom._native")]
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct StructType {
-    pub(crate) inner: Inner,
-}
 
 #[pymethods]
 impl StructType {

@@ -28,7 +28,7 @@ pub(crate) enum JobKind {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Jobs that wait at most; more are dropped. A dropped job costs speed, never correctness.
+/// Jobs that wait at most. More are dropped, because a dropped job costs speed and never correctness.
 const MAX_JOBS: usize = 4096;
 /// Says how long the process's exit waits for the thread: most compilations are done by then.
 const EXIT_PATIENCE: Duration = Duration::from_millis(500);
@@ -111,7 +111,7 @@ pub(crate) fn submit(kind: JobKind, job: impl FnOnce() + Send + 'static) -> bool
     if !state.has_thread {
         register_exit(&BEFORE_FIRST_JOB);
         let builder = std::thread::Builder::new().name("polyloom-compiler".to_owned());
-        // Optimisers recurse deeply.
+        // The stack is large, because optimisers recurse deeply.
         state.has_thread = builder.stack_size(16 << 20).spawn(|| background.work()).is_ok();
     }
     let wanted = kind == JobKind::Write || !state.is_closing;

@@ -99,7 +99,7 @@ pub fn without_fork<T>(work: impl FnOnce() -> T) -> T {
 
 #[cfg(unix)]
 extern "C" fn before_fork() {
-    // A thread that forks in the midst of its own work does not wait for itself.
+    // The thread's own work is left out, because one that forks in its midst would wait for itself.
     let own = u32::from(IS_WORKING.try_with(Cell::get).unwrap_or(false));
     let shared = WORK.get();
     let deadline = Instant::now() + FORK_PATIENCE;

@@ -1,5 +1,6 @@
 //! The processor this process runs on, as compilers and measurements need to know it.
 
+use polyloom_codegen::vector_bytes;
 use serde::Serialize;
 use std::fs;
 use std::sync::OnceLock;
@@ -15,7 +16,7 @@ pub struct Processor {
     pub n_threads: usize,
     /// Extensions of its instruction set, by the names that LLVM's `target-features` has.
     pub features: Vec<&'static str>,
-    /// Bytes in its widest vector register that code should use: 64 needs all of AVX-512 that the back ends ask for.
+    /// Bytes in its widest vector register that code should use ([`vector_bytes`]).
     pub vector_bytes: u32,
     /// The caches of its first core, from the nearest on; empty where the system does not say.
     pub caches: Vec<ProcessorCache>,
@@ -64,12 +65,7 @@ impl Processor {
         static HOST: OnceLock<Processor> = OnceLock::new();
         HOST.get_or_init(|| {
             let features = features();
-            let has = |name: &str| features.contains(&name);
-            let vector_bytes = match () {
-                () if ["avx512f", "avx512vl", "avx512dq", "avx512bw"].into_iter().all(has) => 64,
-                () if has("avx2") => 32,
-                () => 16,
-            };
+            let vector_bytes = vector_bytes(|name| features.contains(&name));
             let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
             let architecture = std::env::consts::ARCH;
             Processor { name: name(), architecture, n_threads, features, vector_bytes, caches: caches() }

@@ -37,7 +37,7 @@ struct ProcessSimulator {
 impl Default for ProcessSimulator {
     fn default() -> ProcessSimulator {
         let generation = generation();
-        // Addresses of the parent are none of the child's.
+        // Each generation has its own window, so that addresses of the parent are none of the child's.
         ProcessSimulator { simulator: Simulator::with_memory(DeviceMemory::in_window(generation)), generation }
     }
 }

@@ -105,7 +105,7 @@ impl Kernel {
         args.check_complete(self.params())?;
         let n_threads = shape.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent));
         if shape.is_empty() || n_threads.is_none_or(|n| n > i32::MAX as u64) {
-            // It is refused for that.
+            // Nothing is said here, because the launch itself refuses such a shape.
             return Ok(());
         }
         Err(LaunchError::Outside(Box::new(OutsideAccess {

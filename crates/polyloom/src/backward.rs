@@ -169,7 +169,7 @@ impl BackwardKernel {
             let first = self.needs.replayed.len();
             let adjoints = first..first + self.needs.adjoints.len();
             let made = without_fork(|| autodiff::split(module, id, adjoints, self.rank));
-            // A launch too large to be split runs whole.
+            // An error is no failure here, because a kernel that grows too large when it is split runs whole.
             let made = made.unwrap_or_default().into_iter();
             made.map(|stage| BackwardStage {
                 kernel: Arc::new(self.kernel.derived(stage.module, stage.kernel)),
@@ -204,7 +204,8 @@ impl BackwardKernel {
             None => Some(BackwardLaunch { part: part(Some(number)), dim: dim.to_vec(), extents: Vec::new() }),
             Some(adjoint) => {
                 let elements = adjoints.get(adjoint).copied().flatten()?.get(..dim.len())?;
-                // A thread for each element pays where there are not many more elements than threads.
+                // A thread for each element pays where there are not many more elements than threads, since otherwise
+                // many would gather nothing.
                 let pays = elements.iter().product::<u64>() <= 2 * n_threads;
                 let part = part(Some(number));
                 pays.then(|| BackwardLaunch { part, dim: elements.to_vec(), extents: dim.to_vec() })
@@ -284,7 +285,7 @@ impl BackwardKernel {
     /// at a time as have place, but one at least.
     pub fn plan(&self, lengths: &[u32], n_threads: u64, limits: TapeLimits) -> TapePlan {
         let length = |number: usize| u64::from(lengths.get(number).copied().unwrap_or(0).max(1));
-        // As many segments as each has iterations keep both few.
+        // A segment has about as many iterations as there are segments, so that tapes of both are short.
         let segment = |number: usize| (length(number) - 1).isqrt() + 1;
         let extent = |extent: &TapeExtent| match *extent {
             TapeExtent::Whole(number) => length(number),

@@ -248,6 +248,7 @@ impl BackwardKernel {
         };
         push(&mut block, sizes, &ArgArray { elem: Scalar::I32, layout, is_resident: false })?;
         let one = vec![1; run.shape.len()];
+        // One thread is asked if all find the same lengths, since the others would find them again.
         let counted = if self.needs.lengths_are_uniform { &one } else { run.shape };
         (run.run)(sizes, counted, &block).map_err(|error| failed(sizes, error))?;
         if found.contains(&LONGEST_LOOP) {
@@ -351,7 +352,7 @@ impl BackwardRun<'_> {
             debug_assert_eq!(pushed, Ok(()), "a backward kernel takes its kernel's arguments first");
         }
         for adjoint in adjoints {
-            // What does not fit is an argument too few, which the launch tells.
+            // The result is dropped, because what does not fit is an argument too few, which the launch tells.
             let _ = block.push_array(kernel.params(), adjoint);
         }
         block
@@ -453,7 +454,8 @@ impl Kernel {
                     continue;
                 }
                 Some(adjoint) => {
-                    // What the arrays have in common is of both: a part by itself is added in the end.
+                    // This one gets an array of its own, which is added in the end, because what the arrays have in
+                    // common is of both.
                     if !options.accumulate {
                         // SAFETY: the adjoint is live.
                         unsafe { fill_zero(&adjoint.array, queue)? };
@@ -543,7 +545,8 @@ impl Kernel {
         views: &[Option<BackwardView>],
         adjoints: &[Option<BackwardView>],
     ) -> DerivativeRequest {
-        // Derivatives flow through arrays that the kernel writes, whether anybody asks for their gradients or not.
+        // Arrays that the kernel writes are active even if nobody asks for their gradients, because derivatives flow
+        // through them.
         let written = self.written_arrays();
         let flows =
             |param: usize| views[param].as_ref().is_some_and(|view| view.array.elem.is_float() && written[param]);
@@ -552,7 +555,7 @@ impl Kernel {
         let coinciding: Vec<bool> =
             views.iter().zip(adjoints).map(|(view, adjoint)| coincides(view) || coincides(adjoint)).collect();
         DerivativeRequest {
-            // The same request whether it says so or not.
+            // The list is empty if nothing coincides, so that the request is the same as one that does not say it.
             coinciding: if coinciding.contains(&true) { coinciding } else { Vec::new() },
             is_long: shape.iter().product::<u64>() > LONG_LAUNCH,
             ..DerivativeRequest::new(active, shape.len() as u8)
@@ -699,7 +702,7 @@ impl Kernel {
         if !plan.as_ref().is_some_and(|plan| plan.is_cramped) {
             return Ok((backward, plan));
         }
-        // Rows may be longer than what is read of them.
+        // Both ways are planned, because rows may be longer than what is read of them.
         let rows: &[bool] = if backward.needs.records_rows { &[false, true] } else { &[false] };
         let mut best: Option<(Arc<BackwardKernel>, TapePlan)> = None;
         for &rows in rows {
@@ -770,7 +773,7 @@ fn sum_of(elem: Scalar, a: &[u8], b: &[u8]) -> [u8; 8] {
     let sum = match elem {
         Scalar::F64 => (f64::from_bits(a) + f64::from_bits(b)).to_bits(),
         Scalar::F32 => (f32::from_bits(a as u32) + f32::from_bits(b as u32)).to_bits().into(),
-        // The sums of two halves are numbers of `f64`.
+        // Halves are added as `f64`, because the sum of two is such a number, so that it is rounded once.
         Scalar::F16 => f16_from_f64(f64::from(f16_to_f32(a as u16)) + f64::from(f16_to_f32(b as u16))).into(),
         Scalar::BF16 => bf16_from_f64(f64::from(bf16_to_f32(a as u16)) + f64::from(bf16_to_f32(b as u16))).into(),
         _ => a.wrapping_add(b),

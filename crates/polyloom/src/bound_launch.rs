@@ -128,7 +128,8 @@ impl BoundLaunch {
     /// As [`ArgBlock::replace_scalar`]; the launch is then what it was.
     pub fn rebind_scalar(&mut self, param: usize, ty: Scalar, bits: u64) -> Result<(), ArgError> {
         if self.args.replace_scalar(self.kernel.params(), param, ty, bits)? {
-            // An index may be computed of it, but which variant runs is a matter of the arrays.
+            // The launch is verified again, because an index may be computed of the scalar. The choice of the variant
+            // stays, because it is a matter of the arrays.
             *self.is_verified.get_mut() = false;
         }
         Ok(())

@@ -65,7 +65,7 @@ impl Kernel {
             Form::GpuLlvmIr | Form::GpuLlvmIrOptimized | Form::Ptx => {
                 let target = self.gpu_target(options);
                 let mut facts = if target.dense { self.params().dense_facts() } else { ArgFacts::default() };
-                // Memory that is allocated on a GPU begins at a multiple of 256.
+                // Arrays count as aligned, because memory that is allocated on a GPU begins at a multiple of 256.
                 facts.arrays.iter_mut().for_each(|array| array.aligned = true);
                 let variant = CodeVariant { launch_rank: self.natural_rank(), facts };
                 self.emit_for_gpu(&variant, &target, forms)
@@ -111,7 +111,7 @@ impl Kernel {
         let missing = "this build has no such back end: LLVM needs the feature `llvm`";
         let Some(backend) = backend else { return Err(CodegenError::new(missing)) };
         let facts = if forms == [Form::Obj] { ArgFacts::default() } else { on_cpu.dense_facts() };
-        // The threads of a kernel of blocks are the blocks, in a row.
+        // The launch of a kernel of blocks has one axis, because its threads are the blocks, in a row.
         let launch_rank = if self.needs_blocks() { 1 } else { self.natural_rank() };
         let variant = CodeVariant { launch_rank, facts };
         let (module, kernel) = (&source.prepared, source.prepared_kernel);

@@ -118,7 +118,7 @@ impl Kernel {
         let is_available = gpu_available();
         let metadata = &self.function().metadata;
         let (major, minor) = contents.version;
-        // The first is the launch's own.
+        // The first parameter is left out, because it is the launch's own.
         let sizes = info.parameters.iter().skip(1).map(|parameter| parameter.size);
         let names = self.params().names().iter().zip(self.params().types());
         Ok(GpuMetadata {

@@ -206,7 +206,7 @@ impl Kernel {
         if is_interpreted {
             let (verified, prepared_kernel) = interpretable.get();
             let prepared = verified.clone();
-            // Only code is kept by its hash.
+            // The hash is zero, because only code is kept by its hash.
             let hash = [0; 32];
             let source =
                 KernelSource { interpretable, prepared, prepared_kernel, hash, params, needs_blocks, blocks: None };
@@ -283,7 +283,7 @@ impl Kernel {
                 let mut module = (*self.module).clone();
                 module.functions[self.id].metadata.check = true;
                 let checked = self.beside(module, self.id, self.arguments.clone());
-                // Arguments that are kept for the one are for the other as well.
+                // Both have the same parameters, so that arguments that are kept for the one are for the other as well.
                 Arc::new(Kernel { params: self.params.clone(), ..checked })
             })
         })

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Most launches that become one.
 const MAX_FUSED: usize = 16;
-/// Most parameters of a fused kernel. GPUs take 4 KiB of them.
+/// Most parameters of a fused kernel, since GPUs take 4 KiB of them.
 const MAX_PARAMS: usize = 48;
 
 /// What a step of the host fails with.
@@ -130,7 +130,7 @@ impl Plan {
             };
             if let Err((candidate, reason)) = group.add(GroupMember::new(number, launch)) {
                 group.end(&mut units, Some(reason));
-                // An empty group takes any launch.
+                // The result is dropped, because an empty group takes any launch.
                 let _ = group.add(candidate);
             }
         }
@@ -458,7 +458,7 @@ fn fused(members: &[&GroupMember]) -> Option<BoundLaunch> {
             given.ok()?;
         }
     }
-    // What the parts' indices may be outside of has been looked at, as far as it is known before a launch.
+    // Indices are not verified again, because those of each part have been, as far as they are known before a launch.
     let options = LaunchOptions { grid: first.grid(), unchecked: true, ..LaunchOptions::default() };
     Some(BoundLaunch::new(kernel, first.queue().clone(), first.shape(), args, &options))
 }

@@ -74,7 +74,7 @@ fn flag(name: &'static str) -> Result<bool, SessionError> {
 
 /// Finds what is wrong with a module that no front end has checked.
 fn invalidities(module: &Module) -> Vec<Diagnostic> {
-    // A module that is not valid HIR cannot be looked at further.
+    // The rules are not checked then, because they are about modules that are valid HIR.
     if let Err(diagnostics) = verify_module(module) {
         return diagnostics;
     }
@@ -215,6 +215,7 @@ impl Session {
     /// As [`Session::compile`], and if the file has no such kernel.
     pub fn compile_file_kernel(&self, unit: &Arc<SourceUnit>, name: &str) -> Result<Kernel, CompileError> {
         let named = |&index: &usize| unit.functions().get(index).is_some_and(|f| &*f.name == name);
+        // The last one is taken, because a later definition replaces an earlier one in Python.
         let Some(function) = unit.kernels().filter(named).last() else {
             return Err(no_such_kernel(unit, Some(name)));
         };

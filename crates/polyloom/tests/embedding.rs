@@ -43,6 +43,19 @@ fn built_kernels_run() {
     assert!(error.to_string().contains("made of HIR"), "{error}");
 }
 
+#[test]
+fn ptx_of_a_kernel_from_no_source_names_no_file() {
+    if !polyloom::has_compute() {
+        return;
+    }
+    let kernel = ExprBuilder::kernel("k", [("x", ARRAY)], |b, [x]| x.store(&[b.tid(0)], b.float(Scalar::F32, 1.0)));
+    let mut module = Module::new();
+    let id = module.functions.push(kernel.unwrap());
+    let kernel = Session::new().unwrap().compile_module(module, id, SourceMap::new()).unwrap();
+    let ptx = kernel.emit_text(Form::Ptx, &EmitOptions::default()).unwrap();
+    assert!(!ptx.contains(".file") && !ptx.contains(".loc"), "{ptx}");
+}
+
 /// The body of a kernel that cannot be built.
 type WrongBody = fn(&ExprBuilder, [polyloom::Expr<'_>; 2]);
 

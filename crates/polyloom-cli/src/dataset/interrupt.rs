@@ -14,7 +14,7 @@ pub(super) fn listen() {
             std::process::exit(STATUS);
         }
     };
-    // Where it cannot be listened to, it ends the process as ever.
+    // An error is no failure, because Ctrl-C ends the process as ever where it cannot be listened to.
     let _ = ctrlc::set_handler(ask);
 }
 

@@ -27,7 +27,7 @@ pub(super) fn run(
     }
     let mut child = command.stdin(Stdio::piped()).spawn().map_err(|error| failed(&error))?;
     if let Some(mut input) = child.stdin.take() {
-        // One that has ended before it has read all says why by itself.
+        // An error is not reported, because a process that has ended before it has read all says why by itself.
         let _ = input.write_all(&settings);
     }
     if !child.wait().map_err(|error| failed(&error))?.success() {

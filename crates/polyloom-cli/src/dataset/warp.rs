@@ -77,7 +77,7 @@ impl WarpProcess {
 
 impl Drop for WarpProcess {
     fn drop(&mut self) {
-        // Nothing is lost with it.
+        // The process is not asked to end first, because nothing is lost with it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

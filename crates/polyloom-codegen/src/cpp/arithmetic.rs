@@ -219,7 +219,7 @@ impl FunctionWriter<'_, '_> {
     fn prefix(&mut self, sign: &str, data: &InstData) {
         self.out.push_str(sign);
         let value = data.operands[0];
-        // No two signs in a row.
+        // Operands with a sign stand in parentheses, because two signs in a row may be another operator, such as `--`.
         let twice = self.shape(value).precedence == Precedence::Unary;
         self.value(value, if twice { Precedence::Postfix } else { Precedence::Unary });
     }
@@ -394,7 +394,7 @@ impl FunctionWriter<'_, '_> {
     }
 
     fn bit_operation(&mut self, data: &InstData, ty: Scalar, sign: &str, precedence: Precedence) {
-        // Compilers warn of operators of other kinds beside these.
+        // Operators of other kinds stand in parentheses, because compilers warn of them beside these.
         let side = |body: &Self, v: Value| {
             if body.shape(v).precedence == precedence { precedence } else { Precedence::Unary }
         };

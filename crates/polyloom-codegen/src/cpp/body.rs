@@ -637,7 +637,7 @@ fn launch_bounds(func: &Function) -> String {
         (Some((threads, Some(blocks))), _) => format!("__launch_bounds__({threads}, {blocks}) "),
         (Some((threads, None)), _) => format!("__launch_bounds__({threads}) "),
         (None, Some([x, y, z])) => format!("__launch_bounds__({}) ", x * y * z),
-        // Beside the bounds of a launch CUDA does not take it.
+        // The limit of registers stands alone, because CUDA does not take it beside the bounds of a launch.
         _ => metadata.max_registers.map_or(String::new(), |n| format!("__maxnreg__({n}) ")),
     }
 }

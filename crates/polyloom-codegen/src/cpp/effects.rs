@@ -155,7 +155,7 @@ fn literal(text: &str) -> String {
             '\n' => literal.push_str("\\n"),
             '\r' => literal.push_str("\\r"),
             '\t' => literal.push_str("\\t"),
-            // `??` began another spelling of some signs once.
+            // The second of two is escaped, because `??` began another spelling of some signs once.
             '?' if literal.ends_with('?') => literal.push_str("\\?"),
             // Three digits, so that none that follows is taken for one of them.
             c if c.is_ascii_control() => literal.push_str(&format!("\\{:03o}", u32::from(c))),

@@ -452,7 +452,7 @@ impl FunctionWriter<'_, '_> {
         Some([given(data.regions[0])?, given(data.regions[1])?])
     }
 
-    /// An operand of `&&` or `||`. Compilers warn of one in the other.
+    /// An operand of `&&` or `||`. One in the other stands in parentheses, because compilers warn of it otherwise.
     pub(super) fn logical_operand(&mut self, value: Value, within: Precedence) {
         let precedence = self.shape(value).precedence;
         let mixed = matches!(precedence, Precedence::And | Precedence::Or) && precedence != within;

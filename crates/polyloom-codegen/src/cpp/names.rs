@@ -69,7 +69,7 @@ impl ScopeNames {
             if !is_used(number) {
                 if number > 1 {
                     name.truncate(len);
-                    // Two underscores belong to the compiler.
+                    // No second underscore is added, because two in a row belong to the compiler.
                     let _ = write!(name, "{}{number}", if has_underscore { "" } else { "_" });
                 }
                 if !self.taken.contains(&name) && !is_reserved(&name) && !is_taken(&name) {

@@ -128,7 +128,7 @@ pub(super) fn is_table(func: &Function, data: &InstData, value: Value) -> bool {
     data.op == Op::Construct
         && (data.operands.len() >= LEAST_TABLE || func.value_names[value].is_some())
         && func.ty(value).as_composite().is_some_and(|composite| !composite.elem().is_half())
-        // A constant with a name is a variable, which the table would leave unused.
+        // Named constants rule it out, because each is a variable, which the table would leave unused.
         && data.operands.iter().all(|&c| func.as_const(c).is_some() && func.value_names[c].is_none())
 }
 
@@ -364,7 +364,7 @@ impl UseFolding<'_> {
         }
         let data = &self.func.insts[user];
         let takes_expression = match data.op {
-            // The end of a range is looked at before each iteration, where C++ counts.
+            // The end of a range that C++ counts is no place for it, because that is looked at before each iteration.
             Op::ForRange => {
                 !self.intervals.counts_plainly(data)
                     || data.operands[0] == result

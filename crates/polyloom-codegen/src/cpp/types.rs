@@ -68,7 +68,7 @@ pub(super) fn name(ty: Type) -> String {
     match ty {
         Type::Scalar(ty) => scalar(ty).to_owned(),
         Type::Composite(ty) => composite(ty),
-        // A byte that is not 0 is true, which C++'s own type does not promise.
+        // Truth values in memory have their own type, because C++'s does not promise that any byte but 0 is true.
         Type::Array { elem: Scalar::Bool, ndim, .. } => format!("array<bool8, {ndim}>"),
         Type::Array { elem, ndim, .. } => format!("array<{}, {ndim}>", scalar(elem)),
         Type::CompositeArray { elem, ndim, .. } => format!("array<{}, {ndim}>", composite(elem)),

@@ -334,7 +334,7 @@ impl<'u> TextUnit<'u> {
 
     pub(super) fn negative_indices(&self, func: &Function) -> FxHashSet<(Inst, u8)> {
         if self.blocks.is_some() && func.kind == FunctionKind::Kernel {
-            // They were wrapped before the kernel was split.
+            // None is left, because they were wrapped before the kernel was split.
             return FxHashSet::default();
         }
         self.semantics.negative_indices(func).into_iter().collect()
@@ -605,7 +605,7 @@ impl<'u> TextUnit<'u> {
                  #pragma GCC optimize(\"fp-contract=off\")\n#endif\n",
             ),
             TextTarget::Cuda if is_strict => text.push_str(
-                // NVRTC says how it was called, nvcc does not.
+                // Only NVRTC is stopped, because nvcc does not say how it was called.
                 "//\n// Results are the same bits as on the CPU, with --fmad=true too, but not with --use_fast_math, --ftz=true,\n\
                  // --prec-div=false or --prec-sqrt=false.\n\n\
                  #if defined(__CUDACC_RTC__) && (__CUDA_FTZ || __USE_FAST_MATH__ || !__CUDA_PREC_DIV || !__CUDA_PREC_SQRT)\n\

@@ -102,7 +102,7 @@ pub(super) fn build_isa(
         flags.set("enable_probestack", "false")?;
         // Functions of the module may return whole matrices.
         flags.set("enable_multi_ret_implicit_sret", "true")?;
-        // The verifier of Cranelift's own IR is for finding our mistakes.
+        // Released code goes without the verifier of Cranelift's own IR, because it is for finding our mistakes.
         flags.set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })?;
         Ok(flags)
     };

@@ -134,7 +134,7 @@ impl<'a> FunctionLibrary<'a> {
     fn require_known_callees(&mut self, function: &CompiledFunction) -> Result<(), CodegenError> {
         for patch in &function.patches {
             if let LibraryReference::Function(key) = patch.to {
-                // Hashing the caller hashed its callees.
+                // The key is among those known, because hashing the caller hashed its callees.
                 let id = self.keys.iter().find(|(_, known)| **known == Some(key)).map(|(id, _)| *id);
                 match id {
                     Some(id) => self.require(id)?,

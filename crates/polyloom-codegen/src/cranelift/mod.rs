@@ -63,8 +63,8 @@ impl CraneliftBackend {
     }
 }
 
-/// Instructions of the longest kernel for which registers are allocated well: beyond, that takes time that grows as the
-/// square of their number.
+/// Instructions of the longest kernel for which registers are allocated well. Longer ones get less, because that takes
+/// time that grows as the square of their number.
 const LONG_KERNEL: usize = 20_000;
 
 impl CraneliftBackend {

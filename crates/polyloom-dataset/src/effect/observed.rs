@@ -155,7 +155,7 @@ impl<'a> OfData<'a> {
         };
         let values = function.params().iter().copied().filter(is_data).collect();
         let mut found = OfData { function, values };
-        // A carried value may come from a later part of the loop.
+        // The function is read again, because a carried value may come from a later part of the loop.
         loop {
             let n = found.values.len();
             found.region(function.body);

@@ -43,7 +43,7 @@ pub(super) fn sum(table: &NumberTable, op: Op, operands: &[NumberId], ty: Type) 
             (_, Some(factor)) => plain(sum(0).clone().times(factor)),
             _ => None,
         },
-        // Quotients of integers are cut off.
+        // Integers are left out, because their quotients are cut off.
         Op::Div if elem(ty).is_some_and(polyloom::Scalar::is_float) => {
             let divisor = sum(1).as_number().filter(|&divisor| divisor != 0.0)?;
             plain(sum(0).clone().times(1.0 / divisor))

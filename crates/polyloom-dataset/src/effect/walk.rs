@@ -112,7 +112,7 @@ impl<'a> EffectWalk<'a> {
             kernel.values.insert(param, id);
         }
         self.region(&mut kernel, function.body);
-        // A function's work for one of its callers is an effect of the function.
+        // An operation of a function has to be without effect in all calls, because work for one caller is an effect.
         let n_calls = self.n_calls;
         let is_always = |suspect: &SuspectOperation| n_calls.get(&suspect.callee) == Some(&suspect.n_calls);
         self.found.or_else(|| self.suspects.into_iter().find(is_always).map(|suspect| suspect.finding))

@@ -328,7 +328,7 @@ impl TemporaryFile {
         let path = self.folder.join(&self.path);
         fs::rename(&self.temporary, &path)?;
         self.is_finished = true;
-        // The name is in the folder, which is a file of its own.
+        // The folder is put on the disk as well, because the name is in it.
         if let Some(parent) = path.parent() {
             File::open(parent)?.sync_all()?;
         }

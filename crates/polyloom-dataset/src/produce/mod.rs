@@ -214,7 +214,7 @@ pub fn produce(
         ..RunProgress::default()
     };
     if manifest.is_finished {
-        // The last lines may not have been written.
+        // The description of the data set may be missing, because it is written after the manifest is finished.
         if !folder.join(STATS).exists() {
             describe(&manifest, folder, progress.made, progress.time)?;
         } else if !folder.join(README).exists() {
@@ -460,7 +460,7 @@ pub(crate) fn claimed(folder: &Path) -> Result<(FolderLock, Option<DatasetManife
         std::fs::create_dir_all(&path).map_err(at(&path))?;
     }
     let lock = FolderLock::of(folder).ok_or_else(busy)?;
-    // Another run may have been there meanwhile.
+    // The manifest is read again, because another run may have been there before the lock.
     Ok((lock, read()?))
 }
 

@@ -84,7 +84,7 @@ const METADATA: &str = "
 
 fn failure(error: ParquetError) -> io::Error {
     match error {
-        // A full disk is to be called that.
+        // The error inside is taken out, so that a full disk is called that.
         ParquetError::External(source) => match source.downcast::<io::Error>() {
             Ok(error) => *error,
             Err(source) => io::Error::other(source),

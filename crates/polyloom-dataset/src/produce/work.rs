@@ -333,7 +333,8 @@ impl<I: Iterator<Item = u64>> WorkQueue<I> {
 
     fn give(&self, done: IndexResult) {
         let mut state = self.lock();
-        // Waking a thread costs as much as a small part of a row does, even if none waits.
+        // Nobody is woken for other indices, because waking a thread costs as much as a small part of a row does, even
+        // if none waits.
         let is_wanted = state.wanted == Some(done.index);
         state.done.insert(done.index, done);
         drop(state);

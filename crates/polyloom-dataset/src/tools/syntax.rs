@@ -49,7 +49,7 @@ impl SyntaxCheck {
         let mut running = command.spawn().map_err(|error| format!("{name} does not start: {error}"))?;
         let whole = format!("{DECLARATIONS}\n#line 1 \"kernel.cu\"\n{text}");
         if let Some(mut input) = running.stdin.take() {
-            // One that has seen enough does not read the rest.
+            // An error is no failure, because a compiler that has seen enough does not read the rest.
             let _ = input.write_all(whole.as_bytes());
         }
         let done = running.wait_with_output().map_err(|error| format!("{name} does not end: {error}"))?;

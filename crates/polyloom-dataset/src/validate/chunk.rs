@@ -263,7 +263,7 @@ impl ChunkExaminer<'_> {
                 && expected[split].pop().as_ref() != Some(keys)
             {
                 wrong.push("is not the row whose key stands in its place".to_owned());
-                // After a row too many, or one too few, all are in the wrong place.
+                // The keys are given up, because after a row too many, or one too few, all are in the wrong place.
                 seen.keys = None;
             }
             if seen.rows.insert(keys.index, draft).is_some() {

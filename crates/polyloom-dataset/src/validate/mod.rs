@@ -226,7 +226,8 @@ pub fn validate(
     for path in manifest.unlisted(folder).map_err(at(folder.to_owned()))? {
         examiner.found(&path, "is not in the manifest".to_owned());
     }
-    // These findings are about the entries of the manifest, and are wrong themselves where it is.
+    // The rest is left out after a finding, because it is about the entries of the manifest, and wrong itself where
+    // they are.
     if examiner.quality.findings.is_empty() {
         examiner.repeats().map_err(at(folder.to_owned()))?;
         let ChunkExaminer { statistics, op_counts, quality, .. } = &mut examiner;

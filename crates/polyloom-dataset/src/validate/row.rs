@@ -145,7 +145,7 @@ fn compare(
     let row_of = texts.row(&program, &kernel, code.clone(), hashes, metadata.verified, place);
     let mut expected = row_of.map_err(text)?;
     tools.fill_nvidia(&mut expected, arch).map_err(text)?;
-    // Warp runs a row's text, because nothing but the generator's own.
+    // Warp is asked only if nothing is wrong so far, because it runs a row's text, which may be anybody's.
     let asks_warp = tools.has_warp() && wrong.is_empty();
     if asks_warp {
         tools.fill_warp(&mut expected, &program).map_err(text)?;
@@ -156,7 +156,7 @@ fn compare(
     };
     let (mut have, mut want) = (fields(row), fields(&expected));
     for fields in [&mut have, &mut want] {
-        // Facts about the machine that made the row cannot be known here.
+        // These are not compared, because facts about the machine that made the row cannot be known here.
         if let Some(serde_json::Value::Object(metadata)) = fields.get_mut("metadata") {
             for name in ["generation_time_ms", "cuda_available_at_generation", "cuda_compiler"] {
                 metadata.remove(name);

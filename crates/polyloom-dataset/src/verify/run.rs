@@ -56,7 +56,7 @@ pub(super) fn agree(program: &DatasetProgram, code: &Kernel, left: &[Ran]) -> Re
 /// Tells whether these runs left finite numbers that depend on every argument. `explorer` is an engine that is safe on
 /// arguments that none has been given.
 pub(super) fn depend(program: &DatasetProgram, explorer: &Kernel, left: &[Ran]) -> Result<(), Box<RejectedProof>> {
-    // By parameter of its HIR, as inputs are: those of a launch are more, where a composite is one.
+    // Parameters are those of its HIR, as inputs are, because a launch has more where one is a composite.
     let written = explorer.function().written_arrays();
     for (index, input) in program.inputs.iter().enumerate().filter(|(index, _)| written[*index]) {
         varies(&input.name, index, left)?;
@@ -116,7 +116,8 @@ pub(super) fn launch_over<'a>(
 ) -> Result<(), Box<RejectedProof>> {
     let block = block(kernel, all).map_err(|error| RejectedProof::new(Reason::Failed, error))?;
     let done = without_prints(|| {
-        // An index that is outside is reported by the check that fails, with the values of its thread.
+        // Indices are not verified before the launch, so that one outside is reported by the check that fails, with the
+        // values of its thread.
         let options = LaunchOptions { unchecked: true, ..LaunchOptions::default() };
         // SAFETY: the arguments outlive the launch, and the block says how large they are. The interpreter checks all indices,
         // and machine code where `Verifier::check` has it explore; all other machine code comes after the interpreter, on the
@@ -212,8 +213,8 @@ fn writes_numbers(name: &str, index: usize, kernel: &Kernel, runs: &[Ran]) -> Re
     if rest.iter().any(|bits| bits != first) {
         return Ok(());
     }
-    // Numbers that are left as they were may have been written, too, since those that are the same again, whatever was
-    // there.
+    // The kernel runs on other numbers as well, because some that are left as they were may have been written, too:
+    // those that are the same again, whatever was there.
     let mut other = given.clone();
     other.all[index].invert();
     launch(kernel, &mut other)?;

@@ -196,7 +196,7 @@ impl EngineSet {
                     compare(engine, expected, &got)?;
                 }
                 (Err(LaunchError::Trap(_)), Err(LaunchError::Trap(trap))) => {
-                    // Stores and prints depend on where the other threads stop.
+                    // The check alone is compared, because stores and prints depend on where the other threads stop.
                     let expected = run(interpreter, program, seed, RunMode::Thread(&trap.thread))?.done;
                     if !matches!(&expected, Err(LaunchError::Trap(alone)) if alone == trap) {
                         return Err(Box::new(Disagreement::Trapped { engine, got: trap.clone(), expected }));
@@ -242,7 +242,7 @@ impl ProgramArguments {
         // Now and then a row long enough for compiled code to align what it stores.
         let most = match random.below(100) {
             0..12 => LONG_EXTENTS,
-            // One thread alone fails at the same place everywhere.
+            // Some launches have one thread, because one alone fails at the same place everywhere.
             75.. if program.is_checked() => [1; 3],
             _ => EXTENTS,
         };
@@ -348,7 +348,7 @@ fn run(
         lines.sort_unstable();
         printed = lines.join("\n");
     }
-    // On a GPU threads print in any order, and floats with other digits.
+    // Prints are not compared there, because on a GPU threads print in any order, and floats with other digits.
     let is_simulated = matches!(how, RunMode::Launch(Some(_)));
     let printed = Some(printed).filter(|_| !is_simulated);
     Ok(LaunchOutcome { done, buffers, printed, n_threads })

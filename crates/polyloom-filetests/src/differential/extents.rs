@@ -76,7 +76,7 @@ impl ExtentFuzzer {
         // SAFETY: as before.
         let done = without_prints(|| unsafe {
             match checked.needs_blocks() {
-                // A thread of a block does not run alone.
+                // All threads run, because a thread of a block does not run alone.
                 true => checked.launch(&dim, &block, &LaunchOptions::default()).map(drop),
                 false => checked.interpret_thread(&dim, &block, thread),
             }

@@ -108,7 +108,7 @@ impl ProgramGenerator {
     /// An index into a composite, or into an array of the thread's own, that need not be within it. It is no constant:
     /// constants outside are rejected.
     pub(super) fn stray(&mut self) -> Option<String> {
-        // The counter of an unrolled loop is a constant.
+        // Counters are left out, because the counter of an unrolled loop is a constant.
         let is_variable = |v: &&ProgramVariable| v.assignable || COORDINATES.contains(&v.name.as_str());
         let integers = self.scope.iter().filter(|v| v.ty == Type::I32);
         let variables: Vec<String> = integers.filter(is_variable).map(|v| v.name.clone()).collect();

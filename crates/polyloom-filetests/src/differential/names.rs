@@ -62,6 +62,6 @@ impl NameSource {
 
 static WORDS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let builtins = Op::all().filter(|info| info.spelling != OpSpelling::Internal).map(|info| info.name);
-    // Programs call `range` as Python's.
+    // `range` stays free, because programs call it as Python's.
     FOREIGN.split_whitespace().chain(OWN.split_whitespace()).chain(builtins).filter(|&word| word != "range").collect()
 });

@@ -176,7 +176,7 @@ impl BarrierWriter {
                 ]);
                 self.line(&vote.replace("COND", &cond));
             }
-            // The order of the threads' updates is open, and so is what the updates give.
+            // The result of an update is not used, because the order of the threads' updates is open.
             2 => self.line(&format!("loom.atomic_add(sums, {}, {value})", self.n_loops % 4)),
             3 if together == StatementScope::Block => {
                 self.line("loom.sync_threads()");

@@ -73,7 +73,7 @@ pub fn program(seed: u64) {
         if let Err(InterpError::Trap(trap)) = &found
             && is_division(changed, trap)
         {
-            // Dividing by zero has a result, and is what a checked kernel reports.
+            // This is no difference, because dividing by zero has a result, and a checked kernel reports it.
             return;
         }
         let found = found.map_err(|error| error.to_string());

@@ -30,7 +30,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         }
         let simple = |e: &TypedExpr| match e.kind {
             ExprKind::Const(_) | ExprKind::Number(_) => true,
-            // A part of it may be the next target.
+            // A composite is held in a variable of its own, since a part of it may be the next target.
             ExprKind::Local(_) => e.ty.as_value().is_some_and(|ty| ty.as_composite().is_none()),
             _ => false,
         };

@@ -242,7 +242,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             return self.op_expr(op, signature, &ordered, &types, results, name, span);
         }
         let message = format!("no overload of `{name}` takes ({})", argument_types(&arguments));
-        // Overloads for vectors say nothing to someone without any.
+        // Overloads for vectors are left out if there are others, because they say nothing to someone without any.
         let has_composites =
             arguments.iter().filter_map(|a| a.value.ty.as_value()).any(|ty| ty.composite_within().is_some());
         let all_take_them = info.signatures.iter().all(Signature::has_composites);
@@ -271,7 +271,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         };
         let floats = [Scalar::F32, Scalar::F64];
         let to = arguments.iter().filter_map(scalar).find(|s| s.is_float()).unwrap_or(Scalar::F32);
-        // A float is converted to an integer only where nothing else will do.
+        // An integer is tried last, because a float that becomes one loses its fraction.
         for to in [to].into_iter().chain(floats).chain([Scalar::I32]) {
             for (i, argument) in arguments.iter().enumerate() {
                 let Some(from) = scalar(argument) else { continue };

@@ -114,8 +114,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         self.call_of(meaning, call, &path, span)
     }
 
-    /// The builtin or type of the package that a name stands for which nothing defines: Warp knows these by their bare
-    /// names, which Python does not.
+    /// The builtin or type of the package that a name stands for which nothing defines, since Warp knows these by their
+    /// bare names, which Python does not.
     fn unqualified(&mut self, path: &[&'a str], call: &'a ast::ExprCall) -> Option<CapturedMeaning> {
         let [name] = path[..] else { return None };
         let is_function =
@@ -228,8 +228,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         is_reordered && call.arguments.len() > 1 && values.into_iter().any(|value| self.has_effect(value))
     }
 
-    /// An argument, evaluated into variables where it is written. What the call may change stays the variable or element
-    /// that it is: what is passed by reference is read when the function runs.
+    /// An argument, evaluated into variables where it is written. What the call may change stays the variable or
+    /// element that it is, because what is passed by reference is read when the function runs.
     fn held_argument(&mut self, value: TypedExpr, call: &'a ast::ExprCall, place: ArgumentPlace<'a>) -> TypedExpr {
         if self.may_change(call, place) {
             return value;

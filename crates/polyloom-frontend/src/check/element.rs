@@ -352,7 +352,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             match index {
                 SubscriptIndex::At(index) => at.push(index),
                 SubscriptIndex::Slice(slice) => {
-                    // There are too many of them: that is what is reported.
+                    // Any index will do in place of the slice, since there are too many indices, which is what is
+                    // reported.
                     let span = self.span(slice);
                     at.push(TypedExpr::constant(0, Scalar::I32, span));
                 }

@@ -266,7 +266,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             return TypedExpr::constant(value.convert(to), to, span);
         }
         let expr = if expr.is_waiting() {
-            // In its own kind of number it is computed in the type asked for: `float64(min(0.1, 0.2))` is exact.
+            // In its own kind of number it is computed in the type asked for, so that `float64(min(0.1, 0.2))` is
+            // exact.
             let own = expr.untyped().map_or(Scalar::I32, PythonNumber::default_scalar);
             let exact = own.is_float() == to.is_float() && expr.fits(to);
             self.adapt(expr, if exact { to } else { own }.into())

@@ -660,7 +660,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                     if let ParamType::Reference(_) = annotated {
                         for local in first..self.locals.len() as u32 {
                             self.references.push(LocalId(local));
-                            // The end of the function reads it.
+                            // It counts as read everywhere, because its value at the end of the function is handed
+                            // back.
                             self.locals[local as usize].first_read = 0;
                             self.locals[local as usize].last_read = u32::MAX;
                         }
@@ -669,7 +670,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 }
                 (Some(ParamType::Exact(ty)), None) => self.parameter(name.as_str(), ty, span),
                 _ => {
-                    // Without a type the function is rejected; its other mistakes are still looked for.
+                    // Without a type the function is rejected; it is checked all the same, so that its other mistakes
+                    // are found.
                     self.failed = true;
                     NameMeaning::Poisoned
                 }
@@ -794,7 +796,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 ast::Stmt::AugAssign(s) => self.collect_target(&s.target),
                 ast::Stmt::AnnAssign(s) => self.collect_target(&s.target),
                 ast::Stmt::For(s) => self.collect_target(&s.target),
-                // A nested function is rejected; its names are not this function's.
+                // A nested function is passed over, since its names are not this function's; it is rejected later.
                 ast::Stmt::FunctionDef(_) | ast::Stmt::ClassDef(_) => continue,
                 _ => {}
             }

@@ -55,7 +55,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         TypedExpr::new(ExprKind::Logic { all: logic.op == BoolOp::And, terms, assigns }, ExprType::BOOL, span)
     }
 
-    /// The operands of a comparison, an integer beside a float converted to its type: Warp's comparisons are C++'s.
+    /// The operands of a comparison, an integer beside a float converted to its type, because Warp's comparisons are
+    /// C++'s.
     fn float_operands(&mut self, left: TypedExpr, right: TypedExpr) -> (TypedExpr, TypedExpr) {
         let scalar = |expr: &TypedExpr| expr.ty.as_value().and_then(Type::as_scalar);
         match (scalar(&left), scalar(&right)) {
@@ -78,7 +79,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         }
         let first = self.expr(&compare.left);
         let (rest, assigns) = self.nesting(&compare.comparators, Self::expr);
-        // In a chain an operand stands in two comparisons and is evaluated once.
+        // In a chain an operand gets its type first, since it stands in two comparisons and is evaluated once.
         let chained = rest.len() > 1;
         let mut operand = |expr: TypedExpr| if chained && expr.number().is_none() { self.settle(expr) } else { expr };
         let first = operand(first);

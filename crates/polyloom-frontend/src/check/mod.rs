@@ -70,7 +70,7 @@ const MAX_INSTANCES: usize = 1000;
 const MAX_CALL_DEPTH: usize = 64;
 
 /// Calls inside so many levels of expressions and statements, counted over all functions being checked, are not
-/// followed: with [`expression::MAX_DEPTH`] more for the function called, this bounds the checker's recursion.
+/// followed, so that the checker's recursion is bounded, with [`expression::MAX_DEPTH`] more for the function called.
 const MAX_DEPTH_OF_CALLS: u32 = 400;
 
 /// Statements, expressions and parameters of overloads looked at for one kernel beyond this are not checked.

@@ -110,7 +110,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                     .label(first, "it is set here")
                     .help(format!("give `{name}` a value before the branch or loop that sets it")),
             );
-            // One message for each variable.
+            // It counts as set from here on, so that there is one message for each variable.
             self.flow.set.insert(id);
             return TypedExpr::error(span);
         }
@@ -263,7 +263,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 let variables = self.names.keys().copied();
                 let known = variables.chain(members::PYTHON_BUILTINS).chain(surroundings.iter().map(String::as_str));
                 let near = match self.compilation.suggestions_left.checked_sub(1) {
-                    // Every name of one letter is near to every other.
+                    // None is suggested for a name of one letter, since each of these is near to every other.
                     Some(left) if root.chars().nth(1).is_some() => {
                         self.compilation.suggestions_left = left;
                         near_names(root, known).first().copied().map(str::to_owned)
@@ -297,7 +297,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 let length = text.find(|c: char| !c.is_alphanumeric() && c != '_').filter(|&length| length > 0);
                 let end = length.map_or(span.end, |length| span.start + length as u32);
                 let root_span = Span::new(span.file, span.start, end);
-                // One message for each name.
+                // The name is poisoned, so that there is one message for each name.
                 self.names.insert(root, NameMeaning::Poisoned);
                 self.reject(Code::UnknownName, root_span, message, help)
             }

@@ -213,7 +213,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         if let Some(last) = last.filter(|_| !is_reassigned && self.flow.reachable) {
             set_counter(self, last, out);
         }
-        // A variable that one iteration sets is read at the start of the text of the next.
+        // Reads in the loop count as reads at its end, because a variable that one iteration sets is read at the start
+        // of the text of the next.
         let span = self.span(stmt);
         for local in &mut self.locals {
             if (span.start..span.end).contains(&local.last_read) {

@@ -448,7 +448,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         }
         let mut held = Temporaries::default();
         let is_tuple = |value: &TypedExpr| matches!(value.kind, ExprKind::Tuple(_));
-        // Operands evaluated before the leaves must not come before operands written before them.
+        // Other operands are held if one is a struct, because what is evaluated for its leaves must not come before
+        // operands written before it.
         let in_order = slots.iter().flatten().any(|value| value.ty.is_struct() && !is_tuple(value));
         let mut leaves = Vec::with_capacity(of.leaves().len());
         for (field, value) in of.fields().iter().zip(slots) {

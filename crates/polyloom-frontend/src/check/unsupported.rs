@@ -93,7 +93,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             ast::Stmt::TypeAlias(_) => ("`type`", "define the type outside the kernel", "type"),
             _ => ("this statement", "write it with assignments, `if`, loops and calls", ""),
         };
-        // A block's keyword stands for the block.
+        // A block's keyword stands for the block, so that the message does not show all of its lines.
         let text = self.unit.text(ruff_text_size::Ranged::range(stmt));
         let is_block = !keyword.is_empty() && text.starts_with(keyword) && text.contains('\n');
         let span = if is_block { Span::new(span.file, span.start, span.start + keyword.len() as u32) } else { span };

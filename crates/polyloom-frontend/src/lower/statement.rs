@@ -212,7 +212,7 @@ impl AstLowering<'_, '_> {
     }
 
     fn loop_(&mut self, kind: LoopKind<'_>, body: &LoopBody, span: Span) -> bool {
-        // With an `else`, `break` leaves a block around both.
+        // With an `else`, `break` leaves a block around both, so that it passes over the `else`.
         if body.has_break && !body.otherwise.is_empty() {
             let merged: Merged = body.merged.iter().copied().filter(|l| self.is_read_after(*l, span)).collect();
             self.builder.set_span(span);
@@ -243,7 +243,7 @@ impl AstLowering<'_, '_> {
 
     /// The loop itself; its carried variables have their final values afterwards.
     fn loop_inst(&mut self, kind: &LoopKind<'_>, body: &LoopBody, span: Span, block: Option<(Inst, Merged)>) {
-        // The `else` and the block's results read variables inside the loop's own span.
+        // An `else` or a block keeps all variables carried, because they are read there inside the loop's own span.
         let reads_inside = block.is_some() || !body.otherwise.is_empty();
         let carried: Merged = body
             .carried

@@ -56,7 +56,8 @@ pub fn negated(comparison: Op) -> Option<Op> {
 #[inline]
 pub fn narrow(range: &mut Interval, comparison: Op, factor: i128, constant: i128) -> bool {
     let Interval { low: first, high: last } = range;
-    // Division of such wide integers takes longer than all the rest of a launch's tests.
+    // A factor of 1 is not divided by, because division of such wide integers takes longer than all the rest of a
+    // launch's tests.
     let floored = |number: i128, by: i128| if by == 1 { number } else { number.div_euclid(by) };
     let mut at_most = |factor: i128, constant: i128, is_less: bool| {
         let most = -constant - i128::from(is_less);

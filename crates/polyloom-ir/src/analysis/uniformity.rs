@@ -288,7 +288,8 @@ impl UniformityWalk<'_> {
             self.region(region, inner, inside);
         }
         let Some(frame) = self.frames.pop() else { return };
-        // Threads that leave an `if` for elsewhere have not chosen another side than those that stay.
+        // Exits do not split an `if`, because threads that leave it for elsewhere have not chosen another side than
+        // those that stay.
         let splits = data.op != Op::If && (frame.loses || frame.exits.iter().any(|edge| edge.since > scope));
         if splits && !self.result.splits[inst] {
             self.result.splits[inst] = true;
@@ -491,7 +492,7 @@ impl UniformityWalk<'_> {
                 let Some(from) = self.scalar(data.operands[0]).filter(|from| from.is_int()) else {
                     return ValueShape::Varying;
                 };
-                // Widening keeps differences only if no value wraps.
+                // A value that may wrap is varying afterwards, because widening keeps differences only if none does.
                 let shape = operand(0);
                 if ty.bits() > from.bits() && !shape.is_exact() {
                     ValueShape::Varying
@@ -520,7 +521,8 @@ impl UniformityWalk<'_> {
         if let Some(&known) = self.thread_invariant.get(&callee) {
             return known;
         }
-        // Ends the search in a function that calls itself, which is not valid anyway.
+        // The answer is false until it is known, so that the search ends in a function that calls itself, which is not
+        // valid anyway.
         self.thread_invariant.insert(callee, false);
         let Some(func) = self.context.module.functions.get(callee) else { return false };
         let mut invariant = true;

@@ -152,7 +152,8 @@ macro_rules! integers {
                 }
 
                 fn rshift(self, count: $ty) -> $ty {
-                    // Shifting by all but one bit leaves the sign, and by one more nothing else.
+                    // The fill takes two shifts, because a wrapping one by the whole width shifts nothing: all but one
+                    // bit leaves the sign, and one more nothing else.
                     let fill = self.wrapping_shr($ty::BITS - 1).wrapping_shr(1);
                     match u32::try_from(count as $unsigned) {
                         Ok(count) => self.checked_shr(count).unwrap_or(fill),
@@ -298,8 +299,8 @@ macro_rules! halves {
             pub(super) struct $ty(f64);
 
             impl $ty {
-                /// Rounds a result of `f32` arithmetic. What is kept need not be a value of the type: only its bits
-                /// are ever looked at.
+                /// Rounds a result of `f32` arithmetic. What is kept need not be a value of the type, because only its
+                /// bits are ever looked at.
                 fn round(result: f32) -> $ty {
                     $ty(result.into())
                 }

@@ -128,7 +128,7 @@ impl CodeGenerator<'_, '_> {
                 && (self.options.library || info.lowering == Lowering::Native)
         };
         let ops: Vec<&OpInfo> = Op::all().filter(wanted).collect();
-        // Library ops outnumber the native ones, which programs are mostly made of.
+        // Native ops are preferred, because programs are mostly made of them, but library ops outnumber them.
         let native: Vec<&OpInfo> = ops.iter().copied().filter(|info| info.lowering == Lowering::Native).collect();
         let info = if self.random.one_in(3) { self.random.pick(&ops) } else { self.random.pick(&native) };
         let signatures: Vec<&Signature> = info.signatures.iter().filter(|s| !s.has_composites()).collect();

@@ -129,7 +129,7 @@ impl ThreadMachine<'_> {
             return Err(InterpError::BadArguments(message));
         }
         self.arrays.extend(blocks.shared.iter().map(|(_, array)| *array));
-        // Dynamic shared memory follows what is static, aligned for every element.
+        // Dynamic shared memory follows what is static, at a multiple of 16 so that it is aligned for every element.
         let base = blocks.shared_bytes.next_multiple_of(16);
         self.block = RunningBlock {
             shared: SharedMemory(vec![0; (base + u64::from(grid.shared_bytes)) as usize]),

@@ -206,7 +206,7 @@ impl<'a> ThreadMachine<'a> {
                     let (buffer, offset) = self.address(code, access, frame)?;
                     let bits = self.memory(buffer).load(buffer, offset, access.elem.bytes());
                     let bits = bits.ok_or_else(|| self.outside_buffer(code, access))?;
-                    // Any byte but 0 is true, whoever wrote it.
+                    // A `bool` becomes 0 or 1, because in memory any byte but 0 is true, whoever wrote it.
                     frame[to as usize] = if access.elem == Scalar::Bool { u64::from(bits != 0) } else { bits };
                 }
                 CodeStep::Store { value, access } => {

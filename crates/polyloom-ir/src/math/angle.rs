@@ -65,7 +65,7 @@ fn reduce_near<'g>(x: Expr<'g>, [high, middle, low]: [f64; 3]) -> ReducedAngle<'
     ReducedAngle { r, excess, quadrant: n.low_bits }
 }
 
-/// The reduction of angles past the limit, as an op of its own: the sine, the cosine and the tangent share it.
+/// The reduction of angles past the limit, as an op of its own, so that the sine, the cosine and the tangent share it.
 pub(super) fn reduce_far<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let x = x[0];
     let (r, excess, quadrant) = if x.is_f64() { reduce_far_f64(x) } else { reduce_far_f32(x) };

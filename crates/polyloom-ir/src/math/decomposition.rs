@@ -97,8 +97,8 @@ fn half_angle<'g>(difference: Expr<'g>, twice: Expr<'g>) -> Vec3<'g> {
 /// Makes two columns of a product of a matrix and a rotation orthogonal, the longer one first, by rotating both
 /// factors.
 ///
-/// Columns are exchanged, the second then negated, before they are turned by the smaller angle: a short column keeps
-/// its digits.
+/// Columns are exchanged, the second then negated, before they are turned by the smaller angle, so that a short column
+/// keeps its digits.
 fn orthogonalise<'g, const N: usize>(
     product: &mut [[Expr<'g>; N]],
     rotation: &mut [[Expr<'g>; N]],
@@ -202,7 +202,7 @@ pub(super) fn svd2<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let [factor, inverse] = scaling(matrix, of_type(matrix[0], FOURTH_POWERS));
     let mut products: [Vec2<'g>; 2] = columns(matrix, factor);
     let mut rotations: [Vec2<'g>; 2] = [unit(factor, 0), unit(factor, 1)];
-    // The second time, what the first left by rounding.
+    // It is done twice, because rounding leaves something the first time.
     for _ in 0..2 {
         orthogonalise(&mut products, &mut rotations, 0, 1);
     }

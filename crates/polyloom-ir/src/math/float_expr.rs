@@ -20,8 +20,8 @@ impl<'g> Expr<'g> {
         self.bitcast(if self.scalar().bytes() == 8 { Scalar::F64 } else { Scalar::F32 })
     }
 
-    /// Returns the magnitude with the sign bit of `sign`, even of a NaN: for algorithms whose result is then NaN anyway.
-    /// The op of this name takes care of NaNs.
+    /// Returns the magnitude with the sign bit of `sign`, even of a NaN, because it is for algorithms whose result is
+    /// then NaN anyway. The op of this name takes care of NaNs.
     pub(super) fn copysign(self, sign: Expr<'g>) -> Expr<'g> {
         (basic::magnitude_bits(self) | basic::sign_bit(sign)).float_from_bits()
     }

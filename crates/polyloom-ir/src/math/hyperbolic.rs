@@ -48,7 +48,7 @@ pub(super) fn tanh(x: Expr<'_>) -> Expr<'_> {
     let doubled = limited_magnitude(x, if x.is_f64() { 22.0 } else { 11.0 }) * 2.0;
     let (e, e_rest) = expm1_sum(doubled, 0);
     let denominator = e + 2.0;
-    // The error of a sum whose greater operand is not known.
+    // The error of the sum takes the longer form, because its greater operand is not known.
     let added = denominator - e;
     let denominator_rest = ((e - (denominator - added)) + (2.0 - added)) + e_rest;
     let quotient = e / denominator;

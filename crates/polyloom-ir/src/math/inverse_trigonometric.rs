@@ -91,7 +91,7 @@ fn arctangent<'g>(base: Expr<'g>, numerator: Expr<'g>, denominator: Expr<'g>) ->
 /// Arc tangent.
 pub(super) fn atan(x: Expr<'_>) -> Expr<'_> {
     let magnitude = x.abs();
-    // Past this the result is the same, and `rough_reciprocal` would not serve.
+    // The magnitude is limited, because past this the result is the same, and `rough_reciprocal` would not serve.
     let largest = 2f64.powi(100);
     let magnitude = magnitude.gt(largest).select(x.constant(largest), magnitude);
     let inverted = magnitude.gt(1.0);
@@ -105,7 +105,8 @@ pub(super) fn atan2<'g>(y: Expr<'g>, x: Expr<'g>) -> Expr<'g> {
     let (a, b) = (y.abs(), x.abs());
     let steep = a.gt(b);
     let [larger, smaller] = [steep.select(a, b), steep.select(b, a)];
-    // Away from the ends of the range, by powers of two, where `rough_reciprocal` serves and residuals are exact.
+    // Powers of two bring the coordinates away from the ends of the range, so that `rough_reciprocal` serves and
+    // residuals are exact.
     let (far, factor) = if x.is_f64() { (2f64.powi(900), 2f64.powi(-200)) } else { (2f64.powi(100), 2f64.powi(-40)) };
     let one = x.constant(1.0);
     let scale = larger.gt(far).select(x.constant(factor), larger.lt(1.0 / far).select(x.constant(1.0 / factor), one));

@@ -160,7 +160,7 @@ fn logarithm_sum<'g>(
         extra.map_or_else(|| square * rest, |extra| square.fma(rest, extra))
     };
     let whole = if base.log_2.0 == 1.0 { k } else { k * base.log_2.0 };
-    // `whole` is zero or greater than `linear`.
+    // `two_sum` takes them in this order, because `whole` is zero or greater than `linear`.
     let (sum, sum_rest) = two_sum(whole, linear);
     (sum, sum_rest + rest)
 }
@@ -207,7 +207,7 @@ pub(super) fn log1p_sum<'g>(x: Expr<'g>, rest: Option<Expr<'g>>, doublings: Opti
     let error = x - (sum - 1.0);
     let error = rest.map_or(error, |rest| error + rest);
     let MantissaSplit { k, f } = split(sum);
-    // Past 2^60, where the power would soon be subnormal, the error is of no account.
+    // The power ends at 2^-60, because it would soon be subnormal and the error is of no account there.
     let error = error * power_of_minus(k.lt(60.0).select(k, 60.0));
     let corrected = f + error;
     let left = error - (corrected - f);

@@ -114,7 +114,7 @@ type Body = for<'g> fn(&[Expr<'g>]) -> Vec<Expr<'g>>;
 fn body(op: Op, operand_types: &[Type]) -> Option<Body> {
     let is_composite = operand_types.iter().any(|ty| ty.as_composite().is_some());
     if is_composite && op.info().signatures.iter().any(|s| !s.has_composites()) && !is_defined_for_composites(op) {
-        // What `scalarise` makes of the op on scalars.
+        // There is no definition for composites, because `scalarise` makes them of the op on scalars.
         return None;
     }
     let first_is_float = operand_types.first()?.as_scalar().is_some_and(Scalar::is_float);

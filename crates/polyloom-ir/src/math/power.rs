@@ -13,7 +13,7 @@ pub(super) fn rsqrt(x: Expr<'_>) -> Expr<'_> {
     let product_rest = x.fma(r, -product);
     let residual = (-product_rest).fma(r, (-product).fma(r, 1.0));
     let corrected = (r * 0.5).fma(residual, r);
-    // Zero and infinity give NaN on the way.
+    // The quotient stands where its correction is NaN, because zero and infinity give that on the way.
     corrected.eq(corrected).select(corrected, r)
 }
 
@@ -145,7 +145,7 @@ const ATANH_REST: [f64; 7] = [
     0.1291253232298465,
 ];
 
-/// `a^y` by a logarithm in two floats: its error is multiplied by up to 745.
+/// `a^y` by a logarithm in two floats, because its error is multiplied by up to 745.
 fn pow_f64<'g>(a: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     let MantissaSplit { k, f } = split(a);
     // s = f / (2 + f)

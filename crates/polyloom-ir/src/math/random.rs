@@ -63,15 +63,15 @@ pub(super) fn init<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     }]
 }
 
-/// `(state)` or `(state, low, high)`; as signed as the limits, which is the caller's result type. An empty range
-/// gives `state + low`, as the remainder of a zero divisor is the dividend.
+/// `(state)` or `(state, low, high)`; as signed as the limits, which is the caller's result type. An empty range gives
+/// `low`.
 pub(super) fn integer<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let mut source = DrawSource { state: x[0] };
     let value = source.next();
     let value = match x {
         [_, low, high] => {
             let unsigned = |e: Expr<'g>| if e.scalar() == Scalar::U32 { e } else { e.bitcast(Scalar::U32) };
-            // An empty range gives its lower end.
+            // An empty range counts as one number, so that it gives its lower end.
             let length = high.gt(*low).select(unsigned(*high - *low), 1);
             value % length + unsigned(*low)
         }

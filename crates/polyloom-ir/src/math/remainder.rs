@@ -33,7 +33,7 @@ fn reduce<'g>(a: Expr<'g>, t: Expr<'g>) -> Expr<'g> {
 fn scaled<'g>(a: Expr<'g>, b: Expr<'g>) -> Expr<'g> {
     let (precision, bias, mantissa_bits) = if b.is_f64() { (52, 1023, 52) } else { (23, 127, 23) };
     let shift = (exponent(a) - exponent(b) - (precision - 1)).max(0);
-    // The whole power may be out of range while each half of it is not.
+    // There are two factors, because the whole power may be out of range while each half of it is not.
     let half = shift >> 1;
     let power = |shift: Expr<'g>| ((shift + bias) << mantissa_bits).float_from_bits();
     b * power(half) * power(shift - half)

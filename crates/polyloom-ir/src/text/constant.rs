@@ -40,7 +40,8 @@ impl Display for TypedConstant {
             Some(ty) if ty.bits() < 64 && bits >> ty.bits() != 0 => write!(f, "0x{bits:x}"),
             Some(ty) if canonical_nan(ty) == Some(bits) => f.write_str("nan"),
             Some(Scalar::Bool) => write!(f, "{}", bits != 0),
-            // The shortest decimal that gives an `f32` also gives the 16-bit float it was widened from.
+            // A 16-bit float is written as an `f32`, because the shortest decimal that gives an `f32` also gives the
+            // 16-bit float it was widened from.
             Some(Scalar::F16) if !f16_to_f32(bits as u16).is_nan() => write!(f, "{:?}", f16_to_f32(bits as u16)),
             Some(Scalar::BF16) if !bf16_to_f32(bits as u16).is_nan() => write!(f, "{:?}", bf16_to_f32(bits as u16)),
             Some(Scalar::F32) if !f32::from_bits(bits as u32).is_nan() => {

@@ -65,7 +65,7 @@ impl<'t> HirReader<'t> {
                 }
             }
         }
-        // After an error the name may be that of a function that could not be read.
+        // Calls are not resolved after an error, because the name may be that of a function that could not be read.
         let calls = if self.errors.is_empty() { std::mem::take(&mut self.calls) } else { Vec::new() };
         for (caller, by, name, span) in calls {
             let Some(&callee) = self.functions.get(&name) else {
@@ -99,7 +99,7 @@ impl<'t> HirReader<'t> {
         let (name, _) = self.function_name()?;
         let errors_before = self.errors.len();
         let id = module.functions.next_key();
-        // Two functions of one name are the verifier's to report.
+        // Two functions of one name are no error here, since the verifier reports them.
         self.functions.entry(name.clone()).or_insert(id);
         let mut body = FunctionBody {
             id,

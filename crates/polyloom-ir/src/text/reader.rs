@@ -212,7 +212,7 @@ impl<'t> HirReader<'t> {
         let start = self.number("a byte offset")?;
         self.expect("..")?;
         let end = self.number("a byte offset")?;
-        // The largest handle is the map's reserved one.
+        // The largest number is refused, because maps reserve that handle.
         if file == u32::MAX {
             return self.fail(token, "this file number is reserved");
         }

@@ -20,7 +20,7 @@ pub fn check_archs(module: &Module, kernel: FuncId) -> Vec<Diagnostic> {
     if Arch::all().any(|arch| check_arch(module, kernel, arch).is_empty()) {
         return Vec::new();
     }
-    // There is none that has less of anything than one with less shared memory.
+    // The one with the most shared memory speaks for all, because that is what kernels run out of first.
     let largest = Arch::all().max_by_key(|arch| arch.limits().opt_in_shared_bytes).unwrap_or(Arch::DEFAULT);
     check(module, kernel, largest, "GPUs allow at most")
 }
@@ -28,7 +28,7 @@ pub fn check_archs(module: &Module, kernel: FuncId) -> Vec<Diagnostic> {
 /// Works like [`check_arch`], with words for what is allowed.
 fn check(module: &Module, kernel: FuncId, arch: Arch, allows: &str) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
-    // Instructions of one number name one array.
+    // Arrays are counted by their numbers, because instructions of one number name one array.
     let mut shared: FxHashMap<u32, u64> = FxHashMap::default();
     for id in module.reachable(kernel) {
         let function = &module.functions[id];

@@ -252,7 +252,8 @@ fn constant(checker: &mut FunctionVerifier<'_>, inst: Inst, operands: &[Type], r
 }
 
 fn call(checker: &mut FunctionVerifier<'_>, inst: Inst, operands: &[Type], callee: FuncId) {
-    // The checks of structure have found the callee; there is nothing to compare with without a module.
+    // A missing callee is no error here, because the checks of structure have found it; there is nothing to compare
+    // with without a module.
     let Some(callee) = checker.module.and_then(|module| module.functions.get(callee)) else { return };
     if callee.kind == FunctionKind::Kernel {
         return checker.error(inst, format!("@{} is a kernel; kernels are launched, not called", callee.name));
@@ -281,7 +282,8 @@ fn overload(checker: &mut FunctionVerifier<'_>, inst: Inst, op: Op, operands: &[
             checker.error(inst, format!("`{}` gives {}, not {}", op.name(), list(types), list(results)));
         }
         None => {
-            // Overloads for composites say nothing to someone without any.
+            // Overloads for composites are left out where they can be, because they say nothing to someone without
+            // any.
             let has_composites = operands.iter().any(|ty| ty.composite_within().is_some());
             let all_take_them = signatures.iter().all(|signature| signature.has_composites());
             let told = signatures.iter().filter(|s| has_composites || all_take_them || !s.has_composites());

@@ -120,8 +120,8 @@ impl ArithContext<'_, '_> {
         if op == Op::Rshift && ty.is_signed_int() {
             return ir.ashr(x, clamped());
         }
-        // NVPTX takes the choice below for a shift that PTX's own does alone, whose count has but 32 bits: LLVM 22 then
-        // loses the upper half of wider counts (llvm/llvm-project#201165).
+        // The count is clamped, because NVPTX takes the choice below for a shift that PTX's own does alone, whose count
+        // has but 32 bits: LLVM 22 then loses the upper half of wider counts (llvm/llvm-project#201165).
         let by = if self.processor.is_gpu && ty.bits() == 64 { clamped() } else { count };
         let shifted = if op == Op::Lshift { ir.shl(x, by) } else { ir.lshr(x, by) };
         ir.select(ir.icmp(ULT, count, width), shifted, ir.zero(ir.type_of(x)))
@@ -139,8 +139,8 @@ impl ArithContext<'_, '_> {
         self.ir.binary_intrinsic(name, a, b)
     }
 
-    /// The other operand for a NaN, and -0 below +0. Spelled out: for scalars on AVX-512, LLVM 22's `minimumnum` of a
-    /// `maximumnum` gives NaN where one operand of the inner one is NaN.
+    /// The other operand for a NaN, and -0 below +0. It is spelled out for the host, because for scalars on AVX-512,
+    /// LLVM 22's `minimumnum` of a `maximumnum` gives NaN where one operand of the inner one is NaN.
     fn float_min_max(&self, max: bool, a: Val, b: Val, ty: Scalar) -> Val {
         let ir = self.ir;
         if self.processor.is_gpu {
@@ -191,7 +191,7 @@ impl ArithContext<'_, '_> {
         let ir = self.ir;
         let lanes = ir.n_lanes(a);
         let float = ir.lanes(if ty.bits() <= 16 { ir.f32() } else { ir.f64() }, lanes);
-        // The proof needs the correctly rounded quotient, whatever the kernel's float mode.
+        // Fast math is off, because the proof needs the correctly rounded quotient, whatever the kernel's float mode.
         let flags = ir.set_fast_math(0);
         if ty.is_signed_int() {
             let quotient = ir.fdiv(ir.sitofp(a, float), ir.sitofp(b, float));

@@ -32,13 +32,13 @@ impl FunctionLowering<'_, '_> {
         let Imm::Memory(order) = data.imm else { return self.update_element(inst, widest) };
         let ir = self.ir;
         let scope = match order.scope {
-            // A thread sees its own accesses in order.
+            // No fence is needed, because a thread sees its own accesses in order.
             MemoryScope::Thread => return self.update_element(inst, widest),
             MemoryScope::Block if self.arith.processor.is_gpu => BLOCK_SCOPE,
             MemoryScope::Device if self.arith.processor.is_gpu => DEVICE_SCOPE,
             _ => "",
         };
-        // Only the threads of a block have its shared memory.
+        // Any scope does for shared memory, because only the threads of a block have it.
         let is_shared = self.func.ty(data.operands[0]).space() == Some(AddressSpace::Shared);
         let (before, after) = match order.ordering {
             AtomicOrdering::Relaxed => (None, None),
@@ -124,8 +124,8 @@ impl FunctionLowering<'_, '_> {
                 true => value,
                 false => ir.bitcast(value, bits),
             };
-            // LLVM 22 makes a loop of an atomic that PTX has no instruction for, and begins it with a plain load, which
-            // races.
+            // The loop is made below where PTX has no instruction for an atomic, because the one that LLVM 22 makes
+            // begins with a plain load, which races.
             let is_gpu = self.arith.processor.is_gpu;
             let counts = matches!(op, RmwOp::LLVMAtomicRMWBinOpUIncWrap | RmwOp::LLVMAtomicRMWBinOpUDecWrap);
             let old = if is_gpu && (elem.bits() < 32 || counts && elem.bits() == 64) {

@@ -98,7 +98,7 @@ impl FunctionLowering<'_, '_> {
         let rep = self.rep(index)?;
         let index = self.base(rep)?;
         let is_inside = ir.icmp(ULT, index, ir.int_const(ir.int(32), entries.len() as u64));
-        // Outside, the first entry is loaded and not used.
+        // Outside, the first entry is loaded and not used, so that no load is past the table.
         let place = ir.zext(ir.select(is_inside, index, ir.zero(ir.int(32))), ir.int(64));
         let value = ir.load(ty, ir.offset(ty, table, place), elem.bytes());
         ir.attach(value, "invariant.load", ir.meta_node(&[]));

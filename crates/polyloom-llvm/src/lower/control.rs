@@ -189,7 +189,7 @@ impl FunctionLowering<'_, '_> {
                 if is_coordinate {
                     return Ok(Some(smallvec![holds]));
                 }
-                // Other indices may wrap around on the way.
+                // The order is tested too, because indices other than coordinates may wrap around on the way.
                 let in_order = compare(if stride >= 0 { Op::Le } else { Op::Ge }, first, last);
                 Ok(in_order.map(|in_order| smallvec![in_order, holds]))
             }

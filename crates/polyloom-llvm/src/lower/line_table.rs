@@ -58,16 +58,16 @@ fn file(builder: LLVMDIBuilderRef, name: &str) -> LLVMMetadataRef {
 }
 
 impl<'a> LineTable<'a> {
-    /// The table of a kernel that stands at `span`.
+    /// The table of a kernel that stands at `span`; none if that is in no source, as of kernels that a program built.
     pub(crate) fn new(
         ir: &IrEmitter<'_>,
         sources: &'a SourceMap,
         function: LlvmFunction,
         name: &str,
         span: Span,
-    ) -> LineTable<'a> {
-        let (path, position) = sources.locate(span).map_or(("kernel.py", 1), |(path, position)| (path, position.line));
-        let line = position as c_uint;
+    ) -> Option<LineTable<'a>> {
+        let (path, position) = sources.locate(span)?;
+        let line = position.line as c_uint;
         // SAFETY: the builder is disposed of when the table is dropped, before the module; all strings are copied.
         unsafe {
             let builder = LLVMCreateDIBuilder(ir.module());
@@ -102,7 +102,7 @@ impl<'a> LineTable<'a> {
                 builder, file, name.0, name.1, name.0, name.1, file, line, ty, 0, 1, line, 0, 1 as c_int,
             );
             LLVMSetSubprogram(function.value(), subprogram);
-            LineTable { builder, sources, subprogram, scopes: RefCell::new(vec![(span.file, subprogram)]) }
+            Some(LineTable { builder, sources, subprogram, scopes: RefCell::new(vec![(span.file, subprogram)]) })
         }
     }
 

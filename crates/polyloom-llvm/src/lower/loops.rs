@@ -56,7 +56,7 @@ impl FunctionLowering<'_, '_> {
         let kind = self.kind(params[0]);
         let counts_down = step_const == Some(u64::MAX >> (64 - ty.bits())) && ty.is_signed_int();
         let by_one = step_const == Some(1) || counts_down;
-        // With steps of one, comparing the counter itself cannot miss the end, nor overflow before it.
+        // The counter itself is compared, because with steps of one it cannot miss the end, nor overflow before it.
         let by_counter = by_one && uniform_trips && kind != CarriedKind::Vector;
         let n_trips = if by_counter { None } else { Some(self.trip_count(lo, hi, step_by, ty, step_const)?) };
         let start = self.coerce(bounds[0], kind)?;

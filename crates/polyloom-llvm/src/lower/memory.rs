@@ -341,8 +341,9 @@ impl FunctionLowering<'_, '_> {
             self.tag(value, array)?;
             return Ok(value);
         };
-        // LLVM 22's InstCombine turns `select(mask, masked.load(p, mask), other)` into a masked load *where the select
-        // stands*, past any store between. It does not see through a change of type, nor does it touch gathers.
+        // The load is disguised, because LLVM 22's InstCombine turns `select(mask, masked.load(p, mask), other)` into a
+        // masked load *where the select stands*, past any store between. It does not see through a change of type, nor
+        // does it touch gathers.
         let (name, disguise, address) = match elem.bytes() {
             4 if elem.is_float() => ("llvm.masked.load", ir.int(32), pointer),
             4 => ("llvm.masked.load", ir.f32(), pointer),

@@ -105,7 +105,7 @@ impl FunctionLowering<'_, '_> {
             is_there = ir.and(is_there, ir.icmp(ULT, index, arg.extents[axis]));
             pointer = ir.offset(ir.int(8), pointer, ir.mul(index, arg.strides[axis]));
         }
-        // If no thread has come to the update, the element need not be there.
+        // The bounds are tested, because the element need not be there if no thread has come to the update.
         let (add, added) = (ir.block(c"add_total"), ir.block(c"added_total"));
         ir.cond_br(is_there, add, added);
         ir.switch_to(add);

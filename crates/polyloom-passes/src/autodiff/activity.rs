@@ -19,7 +19,7 @@ pub(super) fn active_values(func: &Function, is_active: &[bool]) -> EntitySet<Va
     for (&param, _) in func.params().iter().zip(is_active).filter(|(_, active)| **active) {
         active.insert(param);
     }
-    // Loops feed their results back to their beginning.
+    // This goes on until nothing is new, because loops feed their results back to their beginning.
     while visit(func, func.body, &mut active) {}
     active
 }
@@ -166,7 +166,8 @@ pub(super) fn are_other_elements(func: &Function, negative: &[Index], accesses: 
             return a != b && (a < 0) == (b < 0);
         }
         let factors = indices.iter().flat_map(|index| index.terms.iter().map(|&(_, factor)| factor));
-        // Indices are sums modulo 2^32 or 2^64, which keep their remainders by powers of two alone.
+        // The factor is a power of two, because indices are sums modulo 2^32 or 2^64, which keep their remainders by
+        // powers of two alone.
         let factor = 1i64 << factors.fold(0, |all, factor| all | factor).trailing_zeros();
         (indices[0].offset - indices[1].offset) % factor != 0 && !accesses.into_iter().any(counts)
     })
@@ -250,8 +251,9 @@ pub(super) fn own_places(func: &Function, request: &DerivativeRequest) -> Vec<Op
     own.into_iter().enumerate().map(apart).collect()
 }
 
-/// The indices that may be negative. That of `x[n - 1 - i]` may be without a condition such as `i < n`: in a launch of
-/// more threads than `n`, the one with the index -1 comes to the last element, where the first thread may be as well.
+/// The indices that may be negative. That of `x[n - 1 - i]` may be without a condition such as `i < n`, because in a
+/// launch of more threads than `n`, the one with the index -1 comes to the last element, where the first thread may be
+/// as well.
 pub(super) fn negative_indices(func: &Function) -> SmallVec<[Index; 8]> {
     let mut negative = possibly_negative_indices(func);
     let mut operands: HashMap<Inst, SmallVec<[u8; 2]>> = HashMap::new();

@@ -22,7 +22,7 @@ pub(super) fn one(builder: &mut Builder<'_>, ty: Type) -> Value {
     builder.cast(one, ty.as_scalar().unwrap_or(Scalar::F64))
 }
 
-/// Returns what changes no number that it is added to: -0.0.
+/// Returns -0.0, since this changes no number that it is added to; a zero without a sign would change -0.0.
 pub(super) fn nothing(builder: &mut Builder<'_>, ty: Type) -> Value {
     let zero = zero(builder, ty);
     builder.op(Op::Neg, &[zero])

@@ -171,7 +171,7 @@ fn is_along(index: &AffineSum) -> bool {
     index.terms.iter().any(|(term, _)| matches!(term, AffineTerm::Coordinate(_)))
 }
 
-/// Outer loops first: what they carry, those within them carry as well.
+/// Outer loops come first, because what they carry, those within them carry as well.
 fn visit(func: &mut Function, region: Region, wanted: &CarryCandidate) {
     let mut index = 0;
     while let Some(&inst) = func.regions[region].insts.get(index) {

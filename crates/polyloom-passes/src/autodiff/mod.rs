@@ -312,7 +312,8 @@ fn make_strict(module: &mut Module) {
     module.functions.values_mut().for_each(|function| function.metadata.float_mode = FloatMode::Strict);
 }
 
-/// Barriers and warp operations: the threads of a block go back together, which is not done.
+/// Refuses barriers and warp operations, because the threads of a block would have to go back together, which is not
+/// done, and `clock`, because it gives something else when the kernel runs again.
 fn refuse_collectives(func: &Function) -> Result<(), Vec<Diagnostic>> {
     let mut errors = Vec::new();
     func.walk(func.body, &mut |_, data| {
@@ -352,7 +353,8 @@ fn refuse_places_in_blocks(func: &Function) -> Result<(), Vec<Diagnostic>> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// Loads of elements that the kernel may also update atomically: what they gave depends on what other threads had done.
+/// Refuses loads of elements that the kernel may also update atomically, because what they gave depends on what other
+/// threads had done.
 fn refuse_reads_of_updates(func: &Function) -> Result<(), Vec<Diagnostic>> {
     let mut updates: Vec<(Value, Inst)> = Vec::new();
     func.walk(func.body, &mut |inst, data| {

@@ -506,7 +506,7 @@ pub(super) fn trip_count(builder: &mut Builder<'_>, bounds: &[Value]) -> Value {
     let last = builder.op(Op::Select, &[up, end, start]);
     let minus = builder.op(Op::Neg, &[step]);
     let stride = builder.op(Op::Select, &[up, step, minus]);
-    // The ends of the range of `i64` may be more than an `i64` apart.
+    // The distance is divided without a sign, since the ends of the range of `i64` may be more than an `i64` apart.
     let distance = builder.op(Op::Sub, &[last, first]);
     let before_last = builder.op(Op::Sub, &[distance, one]);
     let [before_last, stride] = [before_last, stride].map(|value| builder.cast(value, Scalar::U64));

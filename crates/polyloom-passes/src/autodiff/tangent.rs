@@ -38,7 +38,7 @@ pub(super) struct TangentBuilder<'a> {
 /// Returns true if the tangent of an op is worked out from what it is made of: else it is the op of tangents, or rules
 /// of the reverse sweep say.
 pub(super) fn is_expanded(op: Op, types: &[Type]) -> bool {
-    // `quat_slerp` is smooth where the axis that its definition goes through is not.
+    // `quat_slerp` is not expanded, because it is smooth where the axis that its definition goes through is not.
     if rules::is_linear(op) || is_bilinear(op, types) || matches!(op, Op::Select | Op::QuatSlerp) {
         return false;
     }

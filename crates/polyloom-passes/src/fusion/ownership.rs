@@ -44,7 +44,8 @@ impl ArrayUse {
             };
             own.iter().zip(others).any(same)
         };
-        // Threads that differ along an axis differ in the index that goes by it.
+        // Threads that differ along an axis differ in the index that goes by it, so that an axis of one thread needs
+        // none.
         own.len() == others.len() && (0..shape.len()).all(|axis| shape[axis] <= 1 || is_told(axis))
     }
 }

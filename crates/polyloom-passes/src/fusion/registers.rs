@@ -51,7 +51,7 @@ impl LiveRanges {
                 self.region(function, inner);
             }
             if matches!(data.op, Op::ForRange | Op::While) {
-                // The next iteration needs what came from outside as well.
+                // Values from outside are live to the end of the loop, because the next iteration needs them as well.
                 for range in self.ranges.values_mut() {
                     if range.0 < begin && range.1 > begin {
                         range.1 = self.n_insts;

@@ -110,7 +110,8 @@ impl ValueNumbering<'_> {
         }
         let entry = self.epoch;
         for index in 0..func.insts[inst].regions.len() {
-            // Each branch starts from the memory before the `if`; the body of a `while` follows its condition.
+            // Each branch starts from the memory before the `if`, because only one of them runs; the body of a `while`
+            // follows its condition.
             if !is_loop {
                 self.epoch = entry;
             }

@@ -145,7 +145,8 @@ impl LiveValues<'_> {
                 self.mark_values(&func.insts[cond].operands);
             }
             if !data.regions.is_empty() {
-                // The trip count of a live loop or block depends on everything that leaves it.
+                // Everything that leaves a live loop or block is live, since it decides how often and how far that
+                // runs.
                 for index in self.exits_of(inst) {
                     self.mark_inst(self.exits[index].1);
                 }

@@ -64,7 +64,7 @@ impl LibraryExpansion {
         let insts = std::mem::replace(&mut func.regions[region].insts, Vec::with_capacity(capacity));
         for inst in insts {
             if is_library(func, inst) {
-                // Division by a constant that is a power of two needs no library.
+                // This is simplified first, because division by a constant that is a power of two needs no library.
                 fold::simplify_in_place(func, inst, region);
             }
             if is_library(func, inst) && self.expand(module, func, region, inst) {

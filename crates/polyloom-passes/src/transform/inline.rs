@@ -46,8 +46,8 @@ pub enum KeptCalls {
 
 /// Inlines all calls of `func` but those of big library functions and of what `keep` says.
 ///
-/// In code for the CPU functions of the user's do not stay: lanes of a group that do not execute a call take part in it
-/// with zeros, for which a user's function need not even end.
+/// In code for the CPU functions of the user's do not stay, because lanes of a group that do not execute a call take
+/// part in it with zeros, for which a user's function need not even end.
 ///
 /// The functions it calls, directly or not, are inlined into each other on the way.
 ///

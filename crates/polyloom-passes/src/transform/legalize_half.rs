@@ -109,14 +109,15 @@ fn round_to_odd(builder: &mut Builder<'_>, value: Value) -> Value {
     let back = builder.cast(nearest, Scalar::F64);
     let size = one(builder, Op::Abs, &[value], Type::F64);
     let back_size = one(builder, Op::Abs, &[back], Type::F64);
-    // With a NaN neither holds.
+    // With a NaN neither holds, so that its bits stay what they are.
     let too_large = one(builder, Op::Gt, &[back_size, size], Type::BOOL);
     let too_small = one(builder, Op::Lt, &[back_size, size], Type::BOOL);
     let bits = builder.bitcast(nearest, Scalar::U32);
     let [zero, unit, minus_unit] = [0, 1, -1].map(|n| builder.const_int(Scalar::U32, n));
     let up = one(builder, Op::Select, &[too_small, unit, zero], Type::U32);
     let step = one(builder, Op::Select, &[too_large, minus_unit, up], Type::U32);
-    // A step from an even neighbour reaches the odd one; an odd one stays.
+    // The number is one of the two neighbours of the exact one, so that a step from an even one reaches the odd one; an
+    // odd one stays.
     let stepped = one(builder, Op::Add, &[bits, step], Type::U32);
     let last = one(builder, Op::BitAnd, &[bits, unit], Type::U32);
     let is_odd = one(builder, Op::Eq, &[last, unit], Type::BOOL);

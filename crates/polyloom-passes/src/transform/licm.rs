@@ -91,7 +91,7 @@ impl CodeMotion<'_> {
             for &param in &self.func.regions[region].params {
                 self.depths[param] = depth;
             }
-            // Only the condition of a `while` is certain to run.
+            // Only the condition of a `while` is certain to run, since it may be false the first time.
             self.region(region, LoopReach { each_iteration: true, certain: certain && !(is_while && index == 1) });
         }
         self.loops.pop().map(|found| found.hoisted).unwrap_or_default()

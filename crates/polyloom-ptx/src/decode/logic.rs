@@ -102,7 +102,7 @@ impl FunctionDecoder<'_> {
                     let (a, b) = (self.source::<T>(&all[1], ty)?, self.source::<T>(&all[2], ty)?);
                     let position = self.source::<u32>(&all[3], PtxType::U(32))?;
                     let length = self.source::<u32>(&all[4], PtxType::U(32))?;
-                    // Two steps would need another register; the four operands go through one closure.
+                    // The four operands go through one closure, because two steps would need another register.
                     Box::new(move |registers: &mut RegisterFiles, mask: u32| {
                         let mut out = [T::default(); 32];
                         for (lane, out) in out.iter_mut().enumerate() {

@@ -394,7 +394,8 @@ impl FunctionDecoder<'_> {
         elements.sort_by_key(|element| (element.register, element.bit));
         let (majors, minors) = if by_rows { (rows, columns) } else { (columns, rows) };
         let (size, minors) = (bits * unit / 8, minors / unit);
-        // CUDA C++ asks no more than 16 bytes of the stride, PTX the bytes of a fragment (PTX ISA 9.0 §9.7.14.2).
+        // Rows need no more than 16 bytes, because CUDA C++ asks no more of the stride, though PTX asks for the bytes
+        // of a fragment (PTX ISA 9.0 §9.7.14.2).
         let align = (registers.len() as u32 * width / 8).min(16);
         let rows = MatrixRows { starts: (0..majors).map(|major| (0, major)).collect(), size: minors * size, align };
         let access = MatrixAccess::new((space, address, Some(stride)), registers, store, size, elements, rows);

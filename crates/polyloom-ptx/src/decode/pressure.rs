@@ -223,7 +223,7 @@ fn step<'a>(instruction: &'a PtxInstruction, names: &mut RegisterNames<'a>) -> P
     }
     if let Some((_, guard)) = &instruction.guard {
         step.reads.extend(names.of(guard));
-        // The old value stays where the guard is false.
+        // Results of a guarded instruction count as read, because the old value stays where the guard is false.
         step.reads.extend_from_slice(&step.writes);
     }
     step

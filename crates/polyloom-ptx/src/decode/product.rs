@@ -318,7 +318,8 @@ impl MatrixProduct {
                     product.d.write(registers, &sums, mask);
                 },
             ),
-            // The product of two numbers of so few bits, and exponents so small, is exact in f32.
+            // No fused step is needed, because the product of two numbers of so few bits, and exponents so small, is
+            // exact in f32.
             _ => self.summed::<N, f32>(|a, b, sum| sum + a * b),
         }
     }

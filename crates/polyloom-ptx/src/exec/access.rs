@@ -115,7 +115,7 @@ impl WarpRun {
                         let of_words = matches!(access, AccessEffect::Update | AccessEffect::StrongRead);
                         (AccessRegion::Global(index), allocation.address, allocation.bounds(size, of_words))
                     }
-                    // The other lanes' addresses may be inside.
+                    // Only the first lane is let pass, because the other lanes' addresses may be inside.
                     None if !checks.bounds => return Ok(self.nowhere(lanes & lanes.wrapping_neg())),
                     None => return Err(self.outside(context, block, inst, found, addresses, group, size, base)),
                 }
@@ -132,7 +132,8 @@ impl WarpRun {
             offsets[lane] = offset.wrapping_add(bounds.start) as usize;
         }
         if place == AccessRegion::Local && context.program.stack_bytes > 0 {
-            // Memory that `alloca` has not given, or was given back, is nobody's.
+            // Accesses above a lane's stack are bad, because memory that `alloca` has not given, or that was given
+            // back, is nobody's.
             for (lane, offset) in offsets.iter().enumerate() {
                 bad |= u32::from((*offset as u64).saturating_add(size) > self.stack[lane].into()) << lane;
             }
@@ -152,7 +153,8 @@ impl WarpRun {
             bad |= heap.outside(addresses, group & !bad, size);
         }
         if bad & group != 0 {
-            // Some lanes go elsewhere in global memory; their turn comes. In other spaces there is no elsewhere.
+            // Wrong lanes behind the first are left for a later turn in global memory, since they may go elsewhere in
+            // it. In other spaces there is no elsewhere.
             let wrong = bad & group;
             let first = lanes & lanes.wrapping_neg();
             let is_global = matches!(place, AccessRegion::Global(_));
@@ -593,7 +595,7 @@ fn touched(
     };
     for lane in lanes_of(group.lanes) {
         match (expected[lane] ^ second[lane]) & 0xffff {
-            // Nothing changes, and which byte was meant is not known.
+            // The lane is left out, because nothing changes and the byte that was meant is not known.
             0 => lanes &= !(1 << lane),
             1..=0xff => {}
             changed if changed & 0xff == 0 => offsets[lane] += 1,

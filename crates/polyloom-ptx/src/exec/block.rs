@@ -353,7 +353,7 @@ impl WarpRun {
         lanes: u32,
     ) -> Result<PathStep, Box<Finding>> {
         let mut lanes = lanes;
-        // Lanes that waited here join.
+        // Lanes that waited here join, because with those that have come now the members may be complete.
         let (pc, frame) = (path.pc, path.frame);
         let mut joined = 0;
         self.paths.retain(|other| {

@@ -32,7 +32,8 @@ impl WarpRun {
             }
             CallTarget::Function(function) => (*function, lanes),
             CallTarget::Pointer(pointer) => {
-                // The first lane's function; lanes that call another stay here.
+                // Only lanes that call the first lane's function go, because a frame is that of one function; the
+                // others stay here.
                 let addresses = pointer.get(&self.registers);
                 let first = addresses[lanes.trailing_zeros() as usize];
                 let same = lanes_of(lanes).fold(0, |set, lane| set | u32::from(addresses[lane] == first) << lane);
@@ -62,7 +63,8 @@ impl WarpRun {
         if path.mask == 0 {
             return Ok(PathStep::End);
         }
-        // The lanes whose predicate is off go on, which the next turn finds out.
+        // The path stays at the call, because lanes in it may call other functions; the next turn finds out, and lets
+        // those go on whose predicate is off.
         Ok(PathStep::Pause)
     }
 

@@ -300,7 +300,7 @@ impl GridWorkspace<'_> {
 
 impl Drop for GridWorkspace<'_> {
     fn drop(&mut self) {
-        // A kernel cannot have freed it.
+        // The result is ignored because a kernel cannot have freed the workspace.
         let _ = self.device.free(self.address);
     }
 }
@@ -308,7 +308,7 @@ impl Drop for GridWorkspace<'_> {
 /// Returns what is wrong with a cooperative launch: its blocks wait for each other, so that all have to run at once.
 fn not_resident(program: &DecodedProgram, launch: &LaunchRequest<'_>) -> Option<String> {
     let occupancy = crate::occupancy::occupancy(program, launch);
-    // The number of registers of a thread is an estimate, which allows one block.
+    // One block is allowed in any case, since the number of registers of a thread is an estimate.
     let a_processor = u64::from(occupancy.blocks).max(1);
     let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
     let most = PROCESSORS * a_processor;
@@ -412,7 +412,8 @@ fn work(context: &GridContext<'_>, blocks: u64, workers: usize) -> Counters {
         if let Err(finding) = worker(context, &next, blocks, &total) {
             context.stop.store(true, Relaxed);
             let mut findings = context.findings.lock().unwrap_or_else(PoisonError::into_inner);
-            // Threads that were told to stop have nothing of their own to say.
+            // An interruption is noted only where nothing else was found, because threads that were told to stop have
+            // nothing of their own to say.
             if finding.kind != FindingKind::Interrupted || findings.is_empty() {
                 findings.push(*finding);
             }

@@ -45,7 +45,8 @@ impl WarpRun {
                 return Err(finding);
             }
         }
-        // Faults of an access are found an element at a time.
+        // Whole rows are loaded only where none is at fault, because faults of an access are found an element at a
+        // time.
         if !context.observing
             && !access.store
             && self.load_rows(context, block, inst, access, lanes, (&addresses, &rows))

@@ -283,7 +283,8 @@ impl WarpRun {
                         Ok(step) => step,
                         Err(finding) => break Err(finding),
                     };
-                    // Lanes that waited at the instruction have joined, or some have exited.
+                    // Instructions so far are counted with the old mask, because lanes that waited at this one have
+                    // joined, or some have exited.
                     if path.mask != mask {
                         self.thread_instructions += u64::from(ran - counted) * u64::from(mask.count_ones());
                         (counted, mask) = (ran, path.mask);
@@ -472,7 +473,7 @@ impl WarpRun {
         path: &mut LanePath,
         lanes: u32,
     ) -> Result<PathStep, Box<Finding>> {
-        // Others may have waited for these lanes.
+        // Paths that wait for lanes look again, because it may have been for these, which will not come.
         for other in &mut self.paths {
             if other.wait == PathWait::Lanes {
                 other.wait = PathWait::No;
@@ -557,7 +558,7 @@ impl WarpRun {
         let base = parent.base.plus(context.program.functions[parent.function as usize].size);
         let size = context.program.functions[function as usize].size;
         let end = base.plus(size);
-        // The rest of local memory is what `alloca` gives.
+        // Frames do not get all of local memory, because the rest is what `alloca` gives.
         let frames = self.local_bytes - context.program.stack_bytes;
         let full = end.local > frames && size.local > 0 || end.words.max(end.doubles) > MAX_REGISTERS;
         if full || parent.depth >= MAX_CALLS || !self.registers.reserve(base, size) {

@@ -73,8 +73,8 @@ impl<T: AddressUse> AddressRuns<T> {
         }
     }
 
-    /// Addresses for a run, a multiple of `align` the first: those that have been out of use for longest. They are
-    /// taken when something is put there.
+    /// Addresses for a run, a multiple of `align` the first. They are those that have been out of use for longest, so
+    /// that an access to what was given back is noticed. They are taken when something is put there.
     pub(super) fn place(&mut self, length: u64, align: u64) -> Option<u64> {
         let ahead = self.gap(self.next, length, align);
         let start = ahead.or_else(|| self.gap(self.span.start, length, align))?;

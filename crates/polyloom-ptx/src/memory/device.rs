@@ -201,7 +201,7 @@ const GAP: u64 = 4096;
 const SPAN: u64 = 1 << 40;
 /// Bytes that a device has. The host gives them when they are first touched, so that a limit has to come before.
 const CAPACITY: usize = 64 << 30;
-/// Number of windows of them there are: with the greatest address, all are positive as signed numbers.
+/// Number of windows of them there are, chosen so that all addresses are positive as signed numbers.
 const WINDOWS: u32 = 1 << 16;
 
 impl DeviceMemory {
@@ -307,7 +307,8 @@ impl DeviceMemoryState {
         };
         self.in_use += padded;
         let allocation = Allocation { address, region, given, written, name, constant, heap };
-        // Bytes that nobody can have written are read with the words that they are in.
+        // Padding counts as written, because bytes that nobody can have written are read with the words that they are
+        // in.
         allocation.set_written(0, allocation.given.start);
         allocation.set_written(allocation.given.end, padded - allocation.given.end);
         let start = address + allocation.given.start as u64;

@@ -5,7 +5,7 @@ use crate::decode::op::{CallTarget, DecodedOp, DecodedProgram};
 /// For each instruction, whether it may follow the one at `site` and that cannot run again after it.
 pub(super) fn past(program: &DecodedProgram, site: u32) -> Vec<bool> {
     let mut successors = vec![Vec::new(); program.code.len()];
-    // Calls of a function are not told apart.
+    // A return leads behind every call, because calls of a function are not told apart.
     let is_call = |op: &DecodedOp| matches!(op, DecodedOp::Call(_));
     let behind_calls: Vec<u32> =
         program.code.iter().filter(|inst| is_call(&inst.op)).map(|inst| inst.index + 1).collect();

@@ -58,7 +58,7 @@ pub(crate) struct BlockChecks {
 impl BlockChecks {
     pub(crate) fn new(sanitize: Sanitizers, shared_bytes: u32, linear: u64, warps: u32) -> Self {
         let mut shared_written = vec![0; (shared_bytes as usize).div_ceil(8)];
-        // The system's own words are zero at first.
+        // The system's own words count as written, because they are zero at first.
         shared_written.iter_mut().take(RESERVED_SHARED as usize / 8).for_each(|bits| *bits = 0xff);
         BlockChecks {
             sanitize,
@@ -419,7 +419,7 @@ impl BlockState {
             } else {
                 (&mut global.shadow, &mut global.board)
             };
-            // Mbarriers order threads by their phases.
+            // Accesses of mbarriers are left out, because mbarriers order threads by their phases.
             if order.strong && !matches!(access.inst.op, DecodedOp::MBarrier(_)) {
                 time.strong(board, address, thread, order, (reads, writes));
             }
@@ -436,7 +436,8 @@ impl BlockState {
             let same = |at: usize, other: &AccessRecord| {
                 let mine = byte_of(lane, at);
                 let peer = usize::from(other.stamp.thread) % LANES;
-                // A lane that writes by the same instruction has not done so yet.
+                // The peer's bytes need not be in memory, because a lane that writes by the same instruction has not
+                // done so yet.
                 let together = other.inst == access.inst.index
                     && usize::from(other.stamp.thread) / LANES == warp.index as usize
                     && other.stamp.block == stamp.block

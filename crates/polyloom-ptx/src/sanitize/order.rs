@@ -192,7 +192,7 @@ impl BlockTime {
         given.iter().for_each(|given| gathered.learn(given));
         threads.iter().for_each(|thread| self.give(*thread, &mut gathered));
         let mut all = gathered.all;
-        // Past phases of the own block are known anyhow.
+        // Past phases of the own block are left out, since they are known anyhow.
         all.blocks.remove(&self.block);
         let phase = self.phase;
         let block = self.block;
@@ -249,7 +249,7 @@ impl BlockTime {
                     self.learn(thread, &published.knowledge);
                 } else {
                     let seen = &mut self.threads[thread].seen;
-                    // A loop that waits sees the same again and again.
+                    // Clocks seen before are not added, because a loop that waits sees the same again and again.
                     if !seen.iter().any(|each| Arc::ptr_eq(&each.knowledge, &published.knowledge)) {
                         seen.push(published);
                     }
@@ -258,7 +258,7 @@ impl BlockTime {
         }
         if writes {
             let entry = board.entry(address).or_default();
-            // A read-modify-write continues what others published; a plain write ends it.
+            // A plain write clears the entry, because only a read-modify-write continues what others published.
             if !reads {
                 entry.clear();
             }

@@ -18,7 +18,7 @@ const MAGIC: [u8; 8] = *b"PLcache1";
 const HEADER_BYTES: usize = MAGIC.len() + 32;
 /// Entries larger than this are not kept.
 const MAX_ENTRY_BYTES: usize = 256 << 20;
-/// Says how stale the time of last use may be; below it, using an entry writes nothing.
+/// Says how stale the time of last use may be, so that frequent use of an entry does not write each time.
 const USE_RESOLUTION: Duration = Duration::from_secs(3600);
 /// Unfinished files this old are of writers that died.
 const ABANDONED: Duration = Duration::from_secs(3600);

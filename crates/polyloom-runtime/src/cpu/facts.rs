@@ -21,8 +21,8 @@ const EXTENT_BITS: u32 = 5;
 const LARGEST_EXTENT: u64 = 16;
 
 const CONTIGUOUS: u128 = 1;
-/// Set for all arrays or for none, and only if they span [`MIN_ALIGNED_BYTES`]: small allocations are aligned by
-/// chance, and compiling for every chance costs more than alignment gains.
+/// Set for all arrays or for none, and only if they span [`MIN_ALIGNED_BYTES`], because small allocations are aligned
+/// by chance, and compiling for every chance costs more than alignment gains.
 const ALIGNED: u128 = 2;
 const DISJOINT: u128 = 4;
 const OFFSETS_FIT: u128 = 8;
@@ -178,7 +178,7 @@ impl FactPlan {
             facts.contiguous = flags & CONTIGUOUS != 0;
             facts.aligned = flags & ALIGNED != 0;
             facts.offsets_fit_i32 = flags & OFFSETS_FIT != 0;
-            // With arrays beyond those looked at, nothing is known of what a written one overlaps.
+            // Arrays beyond those looked at rule this out, because a written one may overlap them.
             facts.disjoint = flags & DISJOINT != 0 && self.sees_all_arrays();
         }
         for (idx, &(param, axis, _)) in self.extents.iter().enumerate() {

@@ -386,7 +386,7 @@ impl KernelInner {
 
 impl Drop for KernelInner {
     fn drop(&mut self) {
-        // Back ends lock what they free code from.
+        // No fork may come meanwhile, because back ends lock what they free code from.
         let code = std::mem::take(&mut *self.code.get().lock().unwrap_or_else(PoisonError::into_inner));
         without_fork(|| drop(code));
         for slot in &mut self.variants {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 /// Verified HIR with checks inserted or stripped and nothing else done to it: what the interpreter runs. It is made when
-/// it first does, which of most kernels is never.
+/// it first does, because the interpreter never runs most kernels.
 #[derive(Clone)]
 pub struct InterpretableHir(Arc<LazyLock<(Arc<Module>, FuncId), MakeInterpretable>>);
 

@@ -104,8 +104,8 @@ unsafe fn launch_code(
         tiers::promote(kernel, variant);
     }
     let run = RunningLaunch::new(kernel, variant, args.words(), grid, rank, n_threads, blocks);
-    // Only a steady kernel takes as long as it did last time; any other must leave room for the launch to be stopped
-    // or shared. Now and then even a small launch is timed.
+    // Only a steady kernel runs at once, because it takes as long as it did last time; any other must leave room for
+    // the launch to be stopped or shared. Now and then even a small launch is timed.
     // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
     unsafe {
         if ns < AT_ONCE_NS && kernel.cost.steady && !n_before.is_multiple_of(TIMED_EVERY) {

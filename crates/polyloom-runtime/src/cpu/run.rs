@@ -32,7 +32,7 @@ const MIN_CHUNK_NS: f32 = 5_000.0;
 const MAX_CHUNK_NS: f32 = 1_000_000.0;
 /// Length of a first chunk when the pace is a guess.
 const PROBE_NS: f32 = 10_000.0;
-/// Chunks are multiples of this many threads where there are enough: whole vectors, whole cache lines.
+/// Chunks are multiples of this many threads where there are enough, so that they are whole vectors and cache lines.
 const GRAIN: u64 = 64;
 /// The same for threads so long that a grain of them would make a launch slow to stop: the widest vector. Quick code
 /// runs them one by one.
@@ -152,7 +152,7 @@ impl<'a> RunningLaunch<'a> {
                 let size = ((PROBE_NS / known) as u64).min((MAX_CHUNK_NS / first.max(1.0)) as u64);
                 let grain = if self.blocks.is_some() { 1 } else { GRAIN };
                 let size = size.max(1).next_multiple_of(grain).min(self.share(1));
-                // Later chunks begin at multiples of the grain again.
+                // This one is a thread shorter, so that later chunks begin at multiples of the grain again.
                 // SAFETY: the caller vouches for the arguments.
                 unsafe { caller.take_chunk(size - 1) };
                 watch.look(self);
@@ -263,7 +263,7 @@ impl<'a> RunningLaunch<'a> {
     fn share(&self, n_participants: u64) -> u64 {
         let pace = self.pace();
         let (shortest, longest) = ((MIN_CHUNK_NS / pace) as u64, (MAX_CHUNK_NS / pace) as u64);
-        // Alone, a thread has nobody to leave anything to.
+        // Alone, a thread takes the longest chunk, because it has nobody to leave anything to.
         let share = if n_participants == 1 { longest } else { self.n_left() / (SHARES * n_participants) };
         let size = share.max(shortest).min(longest).max(1);
         let row = self.grid[usize::from(self.rank).clamp(1, MAX_DIMS) - 1];

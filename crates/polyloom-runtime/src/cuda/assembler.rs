@@ -254,7 +254,7 @@ impl PtxasProgram {
     /// [`AssembleError`].
     pub fn log(&self, ptx: &str, arch: Arch) -> Result<String, AssembleError> {
         let (_, log) = run_with(&self.program, ptx, arch, "--verbose")?;
-        // The duration is another each time.
+        // The duration is left out, because it is another each time.
         let lines = log.lines().filter(|line| !line.contains("Compile time"));
         let lines = lines.map(|line| line.strip_prefix("ptxas info    : ").unwrap_or(line).trim());
         Ok(lines.collect::<Vec<_>>().join("\n"))

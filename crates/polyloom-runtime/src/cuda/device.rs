@@ -21,7 +21,7 @@ pub struct CudaDevice {
     context: PrimaryContext,
 }
 
-/// A device's primary context. It is kept for the rest of the process: arrays may live as long.
+/// A device's primary context. It is kept for the rest of the process, because arrays may live as long.
 struct PrimaryContext(sys::CUcontext);
 
 // SAFETY: a context is a handle, which any thread may make its current one, several at once.

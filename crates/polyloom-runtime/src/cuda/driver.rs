@@ -51,7 +51,7 @@ fn start() -> Result<CudaDriver, String> {
     Ok(CudaDriver { ptx_version, n_devices: u32::try_from(n_devices).unwrap_or(0) })
 }
 
-/// A function that the library lacks: cudarc panics when one that is missing is called.
+/// A function that the library lacks. All are looked for, because cudarc panics when one that is missing is called.
 fn missing_symbol() -> Option<&'static str> {
     const SYMBOLS: [&str; 42] = [
         "cuInit",

@@ -190,7 +190,8 @@ unsafe fn allow_shared(function: sys::CUfunction, max_bytes: i32) -> Result<(), 
 
 impl Drop for CudaKernel {
     fn drop(&mut self) {
-        // Launches may not have run yet. What fails here, a launch or a copy has said or will say.
+        // The driver is waited for, because launches may not have run yet. What fails here, a launch or a copy has said
+        // or will say.
         let _ = self.device.within("unload the kernel", || {
             result::ctx::synchronize()?;
             // SAFETY: the module is unloaded once, and nothing of it runs.

@@ -77,7 +77,7 @@ impl Queue for CudaQueue {
     }
 
     unsafe fn free(&self, address: u64) {
-        // A device that is lost has lost its memory too.
+        // A failure is ignored, because a device that is lost has lost its memory too.
         let _ = self.device.within("free memory", || {
             self.wait_for_all()?;
             // SAFETY: the driver has given the multiple of 256 below the address for it, as the caller vouches, and what
@@ -105,7 +105,7 @@ impl Queue for CudaQueue {
         }
         self.device.within("copy memory from the host", || match by_pitch(to) {
             true => {
-                // The driver's call for this knows no stream.
+                // The stream is waited for first, because the driver's call for this knows none.
                 self.wait_for_all()?;
                 // SAFETY: as in `read`, and there are as many bytes as the rows have.
                 unsafe { copy_rows(to, CopySource::Host(bytes)) }

@@ -53,7 +53,7 @@ impl RedirectedStdout {
         flush();
         // SAFETY: descriptors are numbers; of those that are none, the calls say so.
         unsafe {
-            // Programs that are started meanwhile do not inherit it.
+            // It is closed on exec, so that programs that are started meanwhile do not inherit it.
             let before = libc::fcntl(libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 0);
             if before < 0 {
                 return None;
@@ -83,7 +83,7 @@ impl Drop for RedirectedStdout {
 #[cfg(target_os = "linux")]
 fn captured<R>(wait: impl FnOnce() -> R) -> (R, String) {
     use std::io::{Read, Seek, Write};
-    // One at a time, and without what Rust code prints.
+    // The lock is held to the end, so that one thread captures at a time and Rust code prints nothing.
     let mut own = std::io::stdout().lock();
     // A closed standard output is no reason to fail.
     let _ = own.flush();

@@ -78,7 +78,7 @@ impl DeviceBuffer {
     }
 
     /// Copies elements from the host, where they follow each other row by row, to those of an array in this memory.
-    /// What lies between these is not touched, not even with the value it has: a kernel may be writing it.
+    /// What lies between these is not touched, not even with the value it has, because a kernel may be writing it.
     ///
     /// # Errors
     ///
@@ -168,6 +168,7 @@ impl DeviceBuffer {
         if target.end <= source.start || source.end <= target.start {
             return copy(to, from);
         }
+        // The elements go through other memory, because a copy of one row might overwrite another before it is read.
         let between = DeviceBuffer::new(self.queue.clone(), from.n_bytes() as usize)?;
         let dense = from.dense_at(between.address());
         copy(&dense, from)?;

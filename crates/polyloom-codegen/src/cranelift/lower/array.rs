@@ -93,7 +93,7 @@ impl CraneliftLowering<'_> {
     /// An index as `i64`. Indices are never negative here, so that extending with zeros is right for every type, and
     /// free on most machines.
     fn index(&mut self, value: Value) -> Lowered<ir::Value> {
-        // The thread's coordinates are kept as i64 already.
+        // These need no extending, because the thread's coordinates are kept as i64 already.
         if let polyloom_ir::ValueDef::Result(inst, _) = self.func.values[value].def
             && let InstData { op: Op::Tid, imm: Imm::Axis(axis), span, .. } = self.func.insts[inst]
         {
@@ -161,8 +161,8 @@ impl CraneliftLowering<'_> {
         matching.max_by_key(|known| known.indices.len()).map(|known| (known.indices.len(), known.address))
     }
 
-    /// Flags of an access through parameter `param`: arrays may be misaligned. A disjoint array that the kernel does
-    /// not write keeps its contents during the launch.
+    /// Flags of an access, which promise no alignment, because arrays may be misaligned. A disjoint array that the
+    /// kernel does not write keeps its contents during the launch.
     fn access(&self, data: &InstData) -> MemFlagsData {
         let flags = MemFlagsData::new().with_notrap();
         let param = data.operands.first().and_then(|&array| self.func.param_index(array));
@@ -180,7 +180,7 @@ impl CraneliftLowering<'_> {
         let flags = self.access(data);
         let mut loaded = self.builder.ins().load(clif_type(elem), flags, address, 0);
         if elem == Scalar::Bool {
-            // Memory from elsewhere may hold any byte for `true`.
+            // It is compared with 0, because memory from elsewhere may hold any byte for `true`.
             loaded = self.builder.ins().icmp_imm_u(IntCC::NotEqual, loaded, 0);
         }
         self.set(result, loaded);

@@ -114,7 +114,7 @@ impl CraneliftLowering<'_> {
     /// A branch that stays inside the loops around it if `cond` holds and leaves some of them, with `args`, otherwise.
     ///
     /// Cranelift moves invariant code out of the loops it is in while it walks the dominator tree, second successors
-    /// before first, and forgets the loops it leaves on the way: what leaves must come last.
+    /// before first, and forgets the loops it leaves on the way, so that what leaves must come last.
     pub(super) fn branch_away(&mut self, cond: ir::Value, stay: ir::Block, leave: ir::Block, args: &[ir::BlockArg]) {
         let zero = self.int(ir::types::I8, 0);
         let leaves = self.builder.ins().icmp(IntCC::Equal, cond, zero);

@@ -140,7 +140,8 @@ impl CraneliftLowering<'_> {
         let bias = self.builder.ins().iadd_imm_u(odd, 0x7fff);
         let rounded = self.builder.ins().iadd(bits, bias);
         let rounded = self.builder.ins().ushr_imm_u(rounded, 16);
-        // Rounding could carry a NaN's payload into infinity or beyond; its upper half made quiet is a NaN.
+        // NaNs are apart, because rounding could carry their payload into infinity or beyond; the upper half made quiet
+        // is a NaN.
         let quiet = self.builder.ins().bor_imm_u(upper, 0x40);
         let is_nan = self.builder.ins().fcmp(FloatCC::Unordered, x, x);
         let result = self.builder.ins().select(is_nan, quiet, rounded);

@@ -27,7 +27,7 @@ impl UniformityWalk<'_> {
             Op::ThreadIdx => self.thread_idx(&data.imm),
             Op::Shuffle => match data.imm {
                 Imm::Width(width) if u32::from(width) == WARP_SIZE => {
-                    // A warp has a first lane in any case.
+                    // Lane 0 does not ask for whole warps, because a warp has a first lane in any case.
                     let is_there = self.context.whole_warps || self.constant(data.operands[1]) == Some(0);
                     uniform_if(threads == ThreadScope::Warp && is_there && self.shape(data.operands[1]).is_uniform())
                 }

@@ -276,7 +276,8 @@ impl FunctionLowering<'_, '_> {
         for distance in [16, 8, 4, 2, 1] {
             let by = ir.int_const(word, distance);
             let other = self.shuffle(Op::ShuffleDown, total, by, WARP_SIZE);
-            // Shifted by a lane's number and the distance, up to 47: in 64 bits, where there are no lanes past 31.
+            // The shift is in 64 bits, where no lane past 31 lives, because a lane's number and the distance make up
+            // to 47.
             let source = ir.zext(ir.add(lane, by), ir.int(64));
             let bit = ir.and(ir.lshr(ir.zext(live, ir.int(64)), source), ir.i64_const(1));
             let is_live = ir.icmp(NE, bit, ir.i64_const(0));

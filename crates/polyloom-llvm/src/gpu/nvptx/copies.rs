@@ -102,7 +102,7 @@ impl FunctionLowering<'_, '_> {
         let indices = &data.operands[1..];
         let address = self.address(array, indices, &self.reps(indices)?)?;
         let pointer = match address {
-            // Only arguments are in global memory.
+            // All else is loaded as usual, because only arguments are in global memory.
             GroupAddress::One(pointer) if array < self.func.params().len() => pointer,
             _ => return self.array_load(inst),
         };

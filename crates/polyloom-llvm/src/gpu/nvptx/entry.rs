@@ -29,7 +29,7 @@ pub(super) fn kernel(
     let EmitRequest { module, kernel: id, variant, entry: name, sources } = *request;
     let func = &module.functions[id];
     let function = declare(ir, processor, func, name)?;
-    let lines = sources.map(|sources| LineTable::new(ir, sources, function, name, func.span));
+    let lines = sources.and_then(|sources| LineTable::new(ir, sources, function, name, func.span));
     ir.begin(function);
     let launch = ir.param(function, 0);
     let rank = usize::from(variant.launch_rank).clamp(1, MAX_DIMS);

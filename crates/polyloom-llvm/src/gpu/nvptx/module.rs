@@ -105,7 +105,7 @@ impl IrEmitter<'_> {
         Val::raw(value)
     }
 
-    /// Says which version of debug information the module has: LLVM drops what is of no known version.
+    /// Says which version of debug information the module has, because LLVM drops what is of no known version.
     pub(crate) fn debug_info_version(&self) {
         let name = "Debug Info Version";
         // SAFETY: the module is alive and copies the name.

@@ -168,7 +168,7 @@ impl ExpressionTable {
                 let counted = LaunchSum::of((Some(BoundVariable::Iteration(number)), None), within(step)?);
                 counted.plus(&self.sum(start)?, 1)
             }
-            // Narrower integers wrap soon.
+            // Operations on narrower integers are not followed, since these wrap soon.
             ExprKind::Op(..) if ty.bits() < 32 => None,
             ExprKind::Op(Op::Add, operands) => self.sum(operands[0])?.plus(&self.sum(operands[1])?, 1),
             ExprKind::Op(Op::Sub, operands) => self.sum(operands[0])?.plus(&self.sum(operands[1])?, -1),

@@ -253,7 +253,8 @@ impl<'m> BoundsWalk<'m> {
         let body = data.regions[0];
         let counted = self.counted(at, inst);
         let within = match (paths, counted) {
-            // The threads that come to an iteration depend on what those before it did.
+            // A loop that may end early is not verified, because the threads that come to an iteration depend on what
+            // the iterations before it did.
             (Ok(_), _) if ends_early(function, body, inst) => Err(UnverifiedReason::Condition),
             (Ok(_), None) => Err(UnverifiedReason::LoopBounds),
             (Ok(paths), Some(number)) => {
@@ -418,7 +419,8 @@ impl<'m> BoundsWalk<'m> {
             (Op::Call, &Imm::Func(callee)) => self.translate_result(at, inst, callee, result, depth),
             _ => {
                 let types: SmallVec<[Type; 3]> = data.operands.iter().map(|&operand| function.ty(operand)).collect();
-                // Floats in other modes are not rounded as they are here.
+                // Floats are computed in the strict mode alone, because in other modes they are not rounded as they are
+                // here.
                 let is_strict = self.activations[0].function.metadata.float_mode == FloatMode::Strict;
                 let is_exact = is_strict || !types.iter().any(|ty| ty.is_float());
                 if !data.op.info().is_pure() || data.operands.is_empty() || !is_exact {

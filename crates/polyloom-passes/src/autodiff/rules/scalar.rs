@@ -104,7 +104,7 @@ impl DerivativeRule<'_, '_> {
                 one(self.add(g, times))
             }
             Op::Asin | Op::Acos => {
-                // (1 - x)(1 + x) keeps its digits near the ends.
+                // The root is that of (1 - x)(1 + x), because 1 - x² loses its digits near the ends.
                 let root = self.one_minus_square(x[0]);
                 let root = self.b.op(Op::Sqrt, &[root]);
                 let quotient = self.div(g, root);
@@ -117,7 +117,7 @@ impl DerivativeRule<'_, '_> {
                 one(self.div(g, divisor))
             }
             Op::Atan2 => {
-                // Over the length twice, which neither overflows nor vanishes.
+                // This is divided by the length twice, because the square of the length may overflow or vanish.
                 let length = self.b.op(Op::Hypot, &[x[0], x[1]]);
                 let share = self.over_length(g, length);
                 let [sin, cos] = [x[0], x[1]].map(|x| self.over_length(x, length));

@@ -284,7 +284,7 @@ struct BlockSplitter<'a> {
     away_state: Option<Value>,
     failed_thread: Option<Value>,
     clock: Option<Value>,
-    /// True if the code is for launches of one dimension: of a kernel that asks for the first coordinate alone. So
+    /// True if the code is for launches of one dimension, of a kernel that asks for the first coordinate alone, so that
     /// loads by it are seen to follow each other.
     in_a_row: bool,
     /// Holds what text has phrases for, if the code is for text.

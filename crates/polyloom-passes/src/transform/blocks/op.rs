@@ -297,7 +297,7 @@ impl BlockSplitter<'_> {
         let limit = self.emit.cast(limit, Scalar::I64);
         let (begins, ends) = (self.emit.compare(Op::Ge, offset, zero), self.emit.compare(Op::Le, end, limit));
         let fits = self.emit.op(Op::BitAnd, &[begins, ends]);
-        // A view without elements may be anywhere.
+        // A view without elements may be anywhere, since nothing is read or written through it.
         let is_empty = self.emit.compare(Op::Eq, bytes, zero);
         let fits = self.emit.op(Op::BitOr, &[fits, is_empty]);
         self.fail_unless(at, fits, |emit, cond| {

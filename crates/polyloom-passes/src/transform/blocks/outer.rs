@@ -81,7 +81,8 @@ impl BlockSplitter<'_> {
             return;
         }
         if leaves_warp {
-            // Values that all threads of the block have in common have no place in one warp's way out.
+            // This is given up, because one warp's way out has no place for values that all threads of the block have
+            // in common.
             if !outer_operands.is_empty() {
                 self.give_up("a warp leaves a loop with a value that all threads of the block have in common");
             }

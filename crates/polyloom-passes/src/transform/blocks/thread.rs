@@ -318,7 +318,8 @@ impl BlockSplitter<'_> {
         match self.homes[value] {
             Some(home) => self.load_home(home, at),
             None => {
-                // Something was overlooked; better no code than wrong code.
+                // The kernel is given up, since a value without a place means that something was overlooked, and no
+                // code is better than wrong code.
                 self.give_up("a value is missing where it is used");
                 let ty = self.facts.scalar(value).unwrap_or(Scalar::I32);
                 self.emit.constant(ty, 0)

@@ -404,7 +404,7 @@ fn casts_compose(from: Scalar, middle: Scalar, to: Scalar) -> bool {
         return true;
     }
     if to == Scalar::Bool {
-        // Nothing but zero becomes zero.
+        // `middle` must hold every value, so that nothing but zero becomes zero.
         return holds(from, middle);
     }
     let all_int = from.is_int() && middle.is_int() && to.is_int();

@@ -124,7 +124,8 @@ impl ScalariseRewrite<'_, '_> {
         let (near, far) = (self.length(&[a, b]), self.length(&[c, d]));
         let second = self.twice_angle(elem, far, near);
         let (sum, difference) = (self.op(Op::Atan2, &[b, a]), self.op(Op::Atan2, &[d, c]));
-        // At either end of the second angle's range only the sum or only the difference of the others is known.
+        // At either end of the second angle's range only the sum or only the difference of the others is known, so that
+        // the first is set to zero.
         let tolerance = self.constant(elem, if elem == Scalar::F64 { 1e-12 } else { 1e-6 });
         let pi = self.constant(elem, std::f64::consts::PI);
         let left = self.op(Op::Sub, &[pi, second]);
@@ -178,7 +179,7 @@ impl ScalariseRewrite<'_, '_> {
         let [zero, one] = [0, 1].map(|n| self.number(elem, n));
         let mut q = self.cross(&a, &b);
         let cosine = self.dot(&a, &b);
-        // 1 + cos, from the sine where that cancels.
+        // 1 + cos is taken from the sine where the angle is obtuse, because the sum cancels there.
         let (sum, rest) = (self.op(Op::Add, &[one, cosine]), self.op(Op::Sub, &[one, cosine]));
         let sine_squared = self.dot(&q, &q);
         let quotient = self.op(Op::Div, &[sine_squared, rest]);
@@ -187,7 +188,8 @@ impl ScalariseRewrite<'_, '_> {
         q.push(real);
         let magnitude = [0, 1, 2].map(|n| self.op(Op::Abs, &[a[n]]));
         let minus = self.negate(&a);
-        // Around the cross product with the axis that lies the farthest from it, of the first two.
+        // The rotation is around the cross product with that of the first two axes that lies the farther from it, so
+        // that the product does not vanish.
         let is_first_less = self.op(Op::Lt, &[magnitude[0], magnitude[1]]);
         let (by_x, by_y) = ([zero, a[2], minus[1], zero], [minus[2], zero, a[0], zero]);
         let around = self.choose(is_first_less, &by_x, &by_y);

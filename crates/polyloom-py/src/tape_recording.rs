@@ -1,0 +1,99 @@
+//! What tapes want to know of launches, and how they are told.
+
+use crate::arguments::WrittenArray;
+use crate::kernel::Kernel;
+use crate::launch_dimensions::LaunchDimensions;
+use polyloom::DeviceId;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Describes what tapes want to know of a launch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TapeRecording {
+    Nothing = 0,
+    /// Where it writes: that may be what a tape goes by.
+    Writes,
+    /// All: it is recorded.
+    Launches,
+}
+
+/// True if tapes want to know where launches write, those of threads that do not say otherwise.
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Holds what tapes want to know of this thread's launches, if that is not as for all.
+    static WATCHED_HERE: Cell<Option<TapeRecording>> = const { Cell::new(None) };
+}
+
+/// Says what tapes want to know of launches and assignments.
+///
+/// Parameters
+/// ----------
+/// everywhere : bool
+///     Whether they want to know where those of all threads write, of which `polyloom._tape.overwritten` is told.
+/// here : bool, optional
+///     Of those of this thread: all, of which `polyloom._tape.record` is told, or nothing.
+#[pyfunction]
+#[pyo3(signature = (everywhere, here))]
+pub(crate) fn set_recording(everywhere: bool, here: Option<bool>) {
+    WATCHED.store(everywhere, Ordering::Relaxed);
+    WATCHED_HERE.set(here.map(|all| if all { TapeRecording::Launches } else { TapeRecording::Nothing }));
+}
+
+impl TapeRecording {
+    #[inline]
+    pub(crate) fn now(is_recorded: bool) -> TapeRecording {
+        match WATCHED_HERE.get() {
+            Some(TapeRecording::Launches) if !is_recorded => TapeRecording::Writes,
+            Some(here) => here,
+            None if WATCHED.load(Ordering::Relaxed) => TapeRecording::Writes,
+            None => TapeRecording::Nothing,
+        }
+    }
+}
+
+pub(crate) fn not_over_dim() -> PyErr {
+    PyTypeError::new_err("gradients are of launches over dim")
+}
+
+/// Runs a launch that tapes record: they are told before, when they keep what it overwrites, and afterwards.
+pub(crate) fn recorded<'a, 'py: 'a>(
+    kernel: &Bound<'py, Kernel>,
+    over_dim: bool,
+    dimensions: &LaunchDimensions,
+    args: impl ExactSizeIterator<Item = &'a Bound<'py, PyAny>>,
+    run: impl FnOnce() -> PyResult<()>,
+) -> PyResult<()> {
+    if !over_dim {
+        return Err(not_over_dim());
+    }
+    let py = kernel.py();
+    let (dim, args) = (PyTuple::new(py, &dimensions.shape)?, PyTuple::new(py, args)?);
+    let knows_blocks = kernel.get().one()?.needs_blocks();
+    let block = dimensions.grid.filter(|_| knows_blocks).map(|grid| grid.block);
+    let given = (kernel, dim, args, dimensions.device.to_string(), block);
+    let recording = py.import("polyloom._tape")?.call_method1("record", given)?;
+    let done = run();
+    recording.call_method1("finish", (done.is_ok(),))?;
+    done
+}
+
+/// Tells tapes of the memory that a launch has written.
+pub(crate) fn tell_of_writes(
+    kernel: &polyloom::Kernel,
+    device: DeviceId,
+    written: &[WrittenArray],
+    py: Python<'_>,
+) -> PyResult<()> {
+    for each in written {
+        let on = if each.is_resident { device } else { DeviceId::Cpu };
+        let addresses = each.footprint.addresses();
+        let what = format!("a launch of '{}' that is not recorded", kernel.name());
+        let given = (on.to_string(), addresses.start, addresses.end, what);
+        py.import("polyloom._tape")?.call_method1("overwritten", given)?;
+    }
+    Ok(())
+}
