@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +70,22 @@ def serve_workloads(peer: str) -> None:
         turns.answer(stream, turns.turn(runs[line.strip()]))
 
 
+LAUNCHES = {
+    "launch": "warm launch, three arrays",
+    "launch_keywords": "the same by keywords, its lists made for it",
+    "recorded": "recorded launch, three arrays",
+    "recorded_five": "five recorded launches, one after the other",
+    "plan_five": "the same as a plan, each a kernel of its own",
+    "plan_fused": "the same as a plan, one kernel",
+}
+
+
 def measure_launch(peer: str) -> dict[str, Any]:
-    """Seconds of a warm launch of a kernel with three array arguments and one thread."""
+    """Seconds of warm launches of a kernel with three array arguments and one thread."""
     import numpy as np
 
-    arrays = [np.ones(4, np.float32) for _ in range(3)]
+    a, b, c = arrays = [np.ones(4, np.float32) for _ in range(3)]
+    calls: dict[str, Callable[[], object]] = {}
     if peer == "numba":
         import numba
 
@@ -81,32 +93,45 @@ def measure_launch(peer: str) -> dict[str, Any]:
         def add(a: Any, b: Any, c: Any) -> None:
             c[0] = a[0] + b[0]
 
-        def call() -> None:
-            add(*arrays)
+        calls["launch"] = lambda: add(*arrays)
+        calls["launch_keywords"] = lambda: add(a=a, b=b, c=c)
+        return {name: seconds_of(call) for name, call in calls.items()}
+    if peer == "warp":
+        import warp as wp
+
+        wp.config.quiet = True
+        a, b, c = arrays = [wp.array(a, device="cpu", copy=False) for a in arrays]
     else:
-        if peer == "warp":
-            import warp as wp
+        import polyloom as wp
 
-            wp.config.quiet = True
-            arrays = [wp.array(a, device="cpu", copy=False) for a in arrays]
-        else:
-            import polyloom as wp
+    @wp.kernel
+    def add(a: wp.array(dtype=float), b: wp.array(dtype=float), c: wp.array(dtype=float)):
+        i = wp.tid()
+        c[i] = a[i] + b[i]
 
-        @wp.kernel
-        def add(a: wp.array(dtype=float), b: wp.array(dtype=float), c: wp.array(dtype=float)):
-            i = wp.tid()
-            c[i] = a[i] + b[i]
+    launch = wp.launch
+    if peer == "warp":
+        calls["launch"] = lambda: launch(add, 1, inputs=arrays, device="cpu")
+        calls["launch_keywords"] = lambda: launch(add, dim=1, inputs=[a, b], outputs=[c], device="cpu")
+    else:
+        calls["launch"] = lambda: launch(add, 1, arrays)
+        calls["launch_keywords"] = lambda: launch(add, dim=1, inputs=[a, b], outputs=[c])
+    five = [launch(add, 1, arrays, device="cpu", record_cmd=True) for _ in range(5)]
+    calls["recorded"] = five[0].launch
 
-        launch = wp.launch
-        if peer == "warp":
+    def one_after_the_other() -> None:
+        for step in five:
+            step.launch()
 
-            def call() -> None:
-                launch(add, 1, inputs=arrays, device="cpu")
-        else:
+    calls["recorded_five"] = one_after_the_other
+    if peer == "polyloom":
+        calls["plan_five"] = wp.Plan(five, fuses=False).launch
+        calls["plan_fused"] = wp.Plan(five).launch
+    return {name: seconds_of(call) for name, call in calls.items()}
 
-            def call() -> None:
-                launch(add, 1, arrays)
 
+def seconds_of(call: Callable[[], object]) -> float:
+    """The median of what one of many calls takes."""
     for _ in range(2000):
         call()
     samples = []
@@ -115,7 +140,7 @@ def measure_launch(peer: str) -> dict[str, Any]:
         for _ in range(2000):
             call()
         samples.append((time.perf_counter() - before) / 2000)
-    return {"launch": statistics.median(samples)}
+    return statistics.median(samples)
 
 
 def measure_compile(peer: str) -> dict[str, Any]:
@@ -388,7 +413,7 @@ def report(samples: Samples, rounds: int, corpus: list[dict[str, Any]]) -> str:
             "| workload | " + " | ".join(OWN) + " | " + " | ".join(f"{p} (ratio)" for p in OTHERS) + " |",
             "|---|" + "---|" * len(PEERS),
         ]
-        for name in (n for p, t, n in samples if p == OWN[0] and t == threads and n not in ("launch", "compile")):
+        for name in (n for p, t, n in samples if p == OWN[0] and t == threads and n not in ("compile", *LAUNCHES)):
             row = [pretty(seconds(samples, p, threads, name)) for p in OWN]
             for peer in OTHERS:
                 if (peer, threads, name) not in samples:
@@ -405,9 +430,10 @@ def report(samples: Samples, rounds: int, corpus: list[dict[str, Any]]) -> str:
             lines.append(f"- {name} takes {own_ratio:.2f}× the time of a plain C loop ({limit}).")
         lines.append("")
     lines += ["## Compile and launch", "", "| | polyloom | numba (ratio) | warp (ratio) |", "|---|---|---|---|"]
-    for name, title in (("compile", "source text to callable, small kernel"), ("launch", "warm launch, three arrays")):
+    for name, title in {"compile": "source text to callable, small kernel", **LAUNCHES}.items():
         own = seconds(samples, "polyloom", 1, name)
-        row = [f"{pretty(s)} ({s / own:.1f}×)" for s in (seconds(samples, p, 1, name) for p in ("numba", "warp"))]
+        of_peers = [seconds(samples, p, 1, name) if (p, 1, name) in samples else None for p in ("numba", "warp")]
+        row = ["" if s is None else f"{pretty(s)} ({s / own:.1f}×)" for s in of_peers]
         lines.append(f"| {title} | {pretty(own)} | " + " | ".join(row) + " |")
     lines += corpus_section(corpus)
     lines += gradients.section()
