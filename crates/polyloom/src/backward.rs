@@ -2,9 +2,9 @@
 //!
 //! Design: `docs/design/reverse-mode.md`.
 
-use crate::kernel::{Kernel, plain_params};
+use crate::kernel::Kernel;
+use crate::kernel_program::plain_params;
 use crate::memo::Memo;
-use crate::session::Session;
 use polyloom_frontend::CompileError;
 use polyloom_ir::{Diagnostic, FuncId, Module, Scalar, Severity, Type};
 use polyloom_passes::autodiff::{
@@ -222,11 +222,11 @@ impl BackwardKernel {
         BackwardLaunch { part, dim: dim.to_vec(), extents: Vec::new() }
     }
 
-    /// The backward kernel on the device of another session.
-    pub fn on(&self, session: &Session) -> BackwardKernel {
+    /// The backward kernel with other kernels in place of its own.
+    pub(crate) fn with_kernels(&self, other: impl Fn(&Kernel) -> Kernel) -> BackwardKernel {
         BackwardKernel {
-            kernel: Arc::new(self.kernel.on(session)),
-            sizes: self.sizes.as_ref().map(|sizes| Arc::new(sizes.on(session))),
+            kernel: Arc::new(other(&self.kernel)),
+            sizes: self.sizes.as_ref().map(|sizes| Arc::new(other(sizes))),
             needs: self.needs.clone(),
             rank: self.rank,
             stages: OnceLock::new(),

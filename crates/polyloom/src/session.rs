@@ -1,5 +1,6 @@
 //! What compilations share: the device they run on and the defaults they start from.
 
+use crate::backward::BackwardKernel;
 use crate::call::BuiltinCalls;
 use crate::kernel::Kernel;
 use polyloom_codegen::Backend;
@@ -229,5 +230,30 @@ impl Session {
     /// As [`Session::compile`].
     pub fn compile_file_function(&self, unit: &Arc<SourceUnit>, function: usize) -> Result<Kernel, CompileError> {
         self.compile(&FileEnvironment::new(unit).function(function), self.defaults())
+    }
+}
+
+impl Kernel {
+    /// This kernel on the device of another session, with checks if these are a default there.
+    pub fn on(&self, session: &Session) -> Kernel {
+        let (sources, typed) = (self.program.sources.clone(), self.program.typed.clone());
+        let mut module = (*self.program.module).clone();
+        module.functions[self.program.id].metadata.check |= session.defaults().check;
+        Kernel::with(
+            session.device(),
+            module,
+            self.program.id,
+            sources,
+            Vec::new(),
+            typed,
+            self.program.arguments.clone(),
+        )
+    }
+}
+
+impl BackwardKernel {
+    /// The backward kernel on the device of another session.
+    pub fn on(&self, session: &Session) -> BackwardKernel {
+        self.with_kernels(|kernel| kernel.on(session))
     }
 }
