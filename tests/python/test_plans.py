@@ -305,3 +305,56 @@ def test_random_plans_give_the_bits_of_their_launches(seed):
     plan = loom.Plan(launches(fused))
     plan.launch()
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(apart, fused, strict=True)), plan.explain()
+
+
+@loom.kernel
+def read_shifted(x: loom.array(dtype=float), y: loom.array(dtype=float)):
+    i = loom.tid()
+    y[i] = x[(i << 16) << 16]
+
+
+@loom.kernel
+def write_shifted(x: loom.array(dtype=float)):
+    i = loom.tid()
+    if i == 0:
+        x[(i << 16) << 16] = 5.0
+
+
+def test_an_index_that_wraps_is_shared_by_threads():
+    x, y = np.ones(8, np.float32), np.zeros(8, np.float32)
+    steps = [loom.launch(read_shifted, 8, [x, y], record_cmd=True), loom.launch(write_shifted, 8, [x], record_cmd=True)]
+    plan = loom.Plan(steps)
+    plan.launch()
+    assert y.tolist() == [1.0] * 8
+    assert x[0] == 5.0
+
+
+@loom.kernel
+def expect_hundred(x: loom.array(dtype=float)):
+    loom.expect_eq(x[loom.tid()], 100.0)
+
+
+@loom.kernel
+def expect_two_hundred(x: loom.array(dtype=float)):
+    loom.expect_eq(x[loom.tid()], 200.0)
+
+
+def test_what_kernels_print_keeps_its_order(capfd):
+    x = np.ones(2, np.float32)
+    steps = [loom.launch(kernel, 2, [x], record_cmd=True) for kernel in (expect_hundred, expect_two_hundred)]
+    loom.Plan(steps).launch()
+    expected = [line.split()[-1] for line in capfd.readouterr().out.splitlines() if "Expected" in line]
+    assert expected == ["100.0", "100.0", "200.0", "200.0"]
+
+
+def test_arguments_that_change_a_launch_while_they_are_read():
+    class Changing:
+        def __float__(self):
+            step.set_dim(2)
+            return 3.0
+
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    step = loom.launch(scale, 4, [x, 2.0, y], record_cmd=True)
+    step.set_params([x, Changing(), y])
+    step.launch()
+    assert y.tolist() == [3.0, 3.0, 0.0, 0.0]

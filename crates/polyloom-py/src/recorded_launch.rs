@@ -133,9 +133,11 @@ impl RecordedLaunch {
             let given = values.get_type().name().map_or_else(|_| "this".to_owned(), |name| name.to_string());
             PyTypeError::new_err(format!("set_params takes a sequence of arguments, not {given}"))
         })?;
-        let dimensions = self.with(|state| state.dimensions.clone());
+        let (dimensions, n_changes) = self.with(|state| (state.dimensions.clone(), self.n_changes()));
         let ready = Arc::new(HeldLaunch::new(py, self.kernel.bind(py).get().one()?, &dimensions, &values)?);
-        self.change(|state| (std::mem::replace(&mut state.args, values), state.ready.replace(ready)));
+        // Reading the values may have run Python code, which may have changed the launch; it is then bound at its next run.
+        let ready = (self.n_changes() == n_changes).then_some(ready);
+        self.change(|state| (std::mem::replace(&mut state.args, values), std::mem::replace(&mut state.ready, ready)));
         Ok(())
     }
 

@@ -1,8 +1,9 @@
 //! Arguments of a launch: the packed block that compiled code reads.
 //!
-//! [`KernelParams`] says what a kernel takes; an [`ArgBlock`] is filled parameter by parameter and checked against it
-//! is filled, so that a full block always fits its kernel. What machine code relies on and cannot check is checked
-//! here: extents fit the `int32` that `dim` gives, and so does what a kernel reads of an array's size, elements are aligned, and no index overflows an address.
+//! [`KernelParams`] says what a kernel takes. An [`ArgBlock`] is filled parameter by parameter and checked against that
+//! meanwhile, so that a full block always fits its kernel. What machine code relies on and cannot check is checked
+//! here: extents fit the `int32` that `dim` gives, and so does what a kernel reads of an array's size, elements are
+//! aligned, and no index overflows an address.
 
 use crate::device::layout::ArrayLayout;
 use polyloom_codegen::ArgLayout;

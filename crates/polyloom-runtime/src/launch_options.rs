@@ -6,7 +6,7 @@ use polyloom_ptx::{Report, Sanitizers};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Number of times the calling thread asks whether it is interrupted.
+/// The time after which the calling thread asks again whether it is interrupted.
 pub(crate) const ASK_EVERY: Duration = Duration::from_millis(20);
 
 /// Describes how a launch is run.

@@ -155,8 +155,15 @@ impl BoundLaunch {
     /// As [`Kernel::launch_on`].
     #[inline]
     pub unsafe fn run_if_short(&self) -> Option<Result<(), LaunchError>> {
-        if self.device != DeviceId::Cpu || !self.is_verified.load(Ordering::Relaxed) {
+        if self.device != DeviceId::Cpu {
             return None;
+        }
+        if !self.is_verified.load(Ordering::Relaxed) {
+            let options = LaunchOptions { grid: self.grid, unchecked: self.unchecked, ..LaunchOptions::default() };
+            // SAFETY: passed on to the caller.
+            let done = unsafe { self.kernel.launch_if_short(&self.shape, &self.args, &options)? };
+            self.is_verified.fetch_or(done.is_ok(), Ordering::Relaxed);
+            return Some(done);
         }
         // SAFETY: passed on to the caller. Whatever changes arrays or shape forgets the choice.
         unsafe { self.kernel.launch_verified_if_short(&self.shape, &self.args, &self.choice) }

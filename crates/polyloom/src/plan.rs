@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Most launches that become one.
 const MAX_FUSED: usize = 16;
-/// Most parameters of a fused kernel, since GPUs take 4 KiB of them.
+/// Most parameters of a fused kernel, because as many arrays of four axes fill the 4 KiB that any version of PTX allows.
 const MAX_PARAMS: usize = 48;
 
 /// What a step of the host fails with.

@@ -14,6 +14,7 @@ pub use ownership::{ArrayUse, AxisIndex, array_uses};
 
 use crate::pipeline::extract;
 use crate::transform::inline;
+use polyloom_ir::op::OpGroup;
 use polyloom_ir::{Builder, FuncId, Function, FunctionKind, Imm, Module, Op, Span, Type};
 use registers::max_live_words;
 use smallvec::SmallVec;
@@ -46,7 +47,9 @@ pub fn refusal(module: &Module, kernel: FuncId) -> Option<&'static str> {
     let (mut prints, mut needs_blocks) = (false, false);
     for id in module.reachable(kernel) {
         let function = &module.functions[id];
-        function.walk(function.body, &mut |_, data| prints |= data.op == Op::Print);
+        // Asserts are no code in a kernel without checks.
+        let is_output = |op: Op| op.info().group == OpGroup::Debug && !matches!(op, Op::Assert | Op::Check);
+        function.walk(function.body, &mut |_, data| prints |= is_output(data.op));
         needs_blocks |= function.needs_blocks();
     }
     match (prints, needs_blocks || function.metadata.by_block) {

@@ -3,8 +3,9 @@
 use crate::pipeline::extract;
 use crate::transform::inline;
 use polyloom_ir::analysis::affine::{AffineSum, AffineTerm};
+use polyloom_ir::analysis::interval::Interval;
 use polyloom_ir::op::OpGroup;
-use polyloom_ir::{FuncId, Function, InstData, Module, Op, Value};
+use polyloom_ir::{FuncId, Function, InstData, Module, Op, Scalar, Value};
 use smallvec::SmallVec;
 
 /// The index along an axis, as a multiple of one coordinate of the thread and a constant.
@@ -16,6 +17,16 @@ pub struct AxisIndex {
     pub factor: i64,
     /// The constant, which is not negative: an index below zero counts from the end.
     pub offset: i64,
+    /// The integer type of the index, which wraps beyond what that holds.
+    pub ty: Scalar,
+}
+
+impl AxisIndex {
+    /// Returns true if threads with so many coordinates have different indices: the sum never wraps.
+    fn differs_over(self, extent: u64) -> bool {
+        let last = i128::from(self.factor) * (i128::from(extent) - 1) + i128::from(self.offset);
+        Interval::full(self.ty).contains(Interval::one(last))
+    }
 }
 
 /// How a kernel accesses an array.
@@ -40,7 +51,8 @@ impl ArrayUse {
         };
         let is_told = |axis: usize| {
             let same = |(a, b): (&Option<AxisIndex>, &Option<AxisIndex>)| {
-                a == b && a.is_some_and(|index| usize::from(index.coordinate) == axis)
+                a == b
+                    && a.is_some_and(|index| usize::from(index.coordinate) == axis && index.differs_over(shape[axis]))
             };
             own.iter().zip(others).any(same)
         };
@@ -93,10 +105,10 @@ fn access_of(function: &Function, data: &InstData, operand: usize, ndim: usize) 
 }
 
 fn axis_index(function: &Function, index: Value) -> Option<AxisIndex> {
-    let sum = AffineSum::of(function, index);
+    let (sum, ty) = (AffineSum::of(function, index), function.ty(index).as_scalar()?);
     match sum.terms[..] {
         [(AffineTerm::Coordinate(coordinate), factor)] if factor > 0 && sum.offset >= 0 => {
-            Some(AxisIndex { coordinate, factor, offset: sum.offset })
+            Some(AxisIndex { coordinate, factor, offset: sum.offset, ty })
         }
         _ => None,
     }
@@ -147,6 +159,16 @@ mod tests {
         let last = uses("%i: i32 = tid 0\n%c: i32 = const 1\n%j: i32 = sub %i, %c\n%v: f32 = array_load %x, %j");
         assert!(!last[0].is_apart(&last[0], &[8]), "that of thread 0 is the last element");
         assert!(own[0].is_apart(&uses("")[0], &[8]));
+    }
+
+    #[test]
+    fn an_index_that_wraps_is_one_of_several_threads() {
+        let shifted = "%i: i32 = tid 0\n%c: i32 = const 16\n%a: i32 = lshift %i, %c\n%j: i32 = lshift %a, %c";
+        let one = uses(&format!("{shifted}\n%v: f32 = array_load %x, %j"));
+        assert!(!one[0].is_apart(&one[0], &[8]), "it is 0 in all threads");
+        let far = uses("%i: i32 = tid 0\n%c: i32 = const 30\n%j: i32 = lshift %i, %c\n%v: f32 = array_load %x, %j");
+        assert!(far[0].is_apart(&far[0], &[2]));
+        assert!(!far[0].is_apart(&far[0], &[3]), "2^31 is negative, and counts from the end");
     }
 
     #[test]

@@ -258,6 +258,10 @@ mod tests {
         refused(&layout(at, &[4], &[-2]), 8);
         refused(&layout(at, &[4], &[2]), 6);
         refused(&layout(at, &[u64::MAX], &[2]), 8);
+        // Beyond the address space, whatever the ends come to modulo its size.
+        let wrapping = layout(at, &[(1 << 32) + 1], &[1 << 32]);
+        assert!(buffer.fill(&wrapping, &[0, 0]).is_err());
+        assert!(buffer.fill(&layout(at, &[u64::MAX], &[i64::MIN]), &[0, 0]).is_err());
         let other = DeviceBuffer::new(sim::queue(), 8).unwrap();
         let all = |buffer: &DeviceBuffer| layout(buffer.address(), &[4], &[2]);
         assert!(buffer.copy_from(&layout(at + 2, &[4], &[2]), &other, &all(&other)).is_err());

@@ -48,18 +48,22 @@ pub struct ArrayLayout {
 }
 
 impl ArrayLayout {
-    /// The bytes from its first to its last, or none.
+    /// The bytes from its first to its last, or none; all addresses for an array that goes beyond them, so that it is in
+    /// no memory.
     pub fn span(&self) -> Range<u64> {
         if self.extents.contains(&0) {
             return self.base..self.base;
         }
-        let (mut low, mut high) = (0i64, 0i64);
+        let (mut low, mut high) = (i128::from(self.base), i128::from(self.base));
         for (&extent, &stride) in self.extents.iter().zip(&self.strides) {
-            let reach = (extent as i64 - 1).wrapping_mul(stride);
-            low = low.wrapping_add(reach.min(0));
-            high = high.wrapping_add(reach.max(0));
+            let reach = (i128::from(extent) - 1).saturating_mul(stride.into());
+            low = low.saturating_add(reach.min(0));
+            high = high.saturating_add(reach.max(0));
         }
-        self.base.wrapping_add_signed(low)..self.base.wrapping_add_signed(high).wrapping_add(self.elem_bytes)
+        match (u64::try_from(low), u64::try_from(high.saturating_add(self.elem_bytes.into()))) {
+            (Ok(low), Ok(high)) => low..high,
+            _ => 0..u64::MAX,
+        }
     }
 
     /// Returns the number of bytes its elements have; the greatest number if that is more.
