@@ -113,7 +113,11 @@ pub(crate) fn adjoint<'py>(
         Some(Type::Array { elem, ndim, .. }) => ArrayType { elem, rank: ndim, element: None },
         _ => return Err(PyTypeError::new_err(at(kernel, index, "has no adjoint"))),
     };
-    let (object, is_resident) = array_argument(py, kernel, device, index, array, ty, false, &mut SmallVec::new())?;
+    // What a kernel only reads has an adjoint that is added to; that of a result may be a seed, which is read.
+    let n_components = |ty: &Type| ty.as_composite().map_or(1, Composite::n_components);
+    let is_added_to = !kernel.writes(kernel.types()[..index].iter().map(n_components).sum());
+    let (object, is_resident) =
+        array_argument(py, kernel, device, index, array, ty, is_added_to, &mut SmallVec::new())?;
     // SAFETY: the argument holds the array, whose rank is right, and no Python code runs here.
     let (base, extents, strides) = unsafe { memory(object, ty.rank) };
     let elem_bytes = ty.elem.bytes().into();
