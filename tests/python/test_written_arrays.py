@@ -126,7 +126,36 @@ def test_gradients_that_a_backward_kernel_adds_to_are_not_read_only(device):
     dx = np.zeros(1, np.float32)
     loom.launch(square, 1, [x], [y], adjoint=True, adj_inputs=[dx], adj_outputs=[dy], device=device)
     assert dx.tolist() == [6.0]
+    dx = np.zeros(1, np.float32)
+    loom.launch(
+        square,
+        1,
+        [x],
+        [y],
+        adjoint=True,
+        adj_inputs=[dx],
+        adj_outputs=[read_only([1.0])],
+        accumulate=False,
+        device=device,
+    )
+    assert dx.tolist() == [6.0], "a seed that is left as it is may be read-only"
+    with pytest.raises(ValueError, match="read-only"):
+        loom.launch(square, 1, [x], [y], adjoint=True, adj_inputs=[dx], adj_outputs=[read_only([1.0])], device=device)
     with pytest.raises(ValueError, match="read-only"):
         loom.jvp(
             square, 1, [x, read_only(y)], tangents=[np.ones(1, np.float32), np.zeros(1, np.float32)], device=device
         )
+
+
+@loom.kernel
+def doubled(x: loom.array(dtype=float)):
+    i = loom.tid()
+    x[i] = x[i] * 2.0
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_gradients_of_what_is_read_and_written_are_not_read_only(device, accumulate):
+    x = np.ones(1, np.float32)
+    with pytest.raises(ValueError, match="gradient of 'x' is written but read-only"):
+        loom.launch(doubled, 1, [x], adjoint=True, adj_inputs=[read_only([1.0])], accumulate=accumulate, device=device)

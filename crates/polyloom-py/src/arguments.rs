@@ -90,8 +90,8 @@ pub(crate) fn fill_to_read<'py>(
     fill_leaves(py, kernel, device, args, block, kept, &mut Writes::new(), |_| false)
 }
 
-/// An array for the adjoint of a parameter of the kernel's HIR, which is written: like the array that the parameter is,
-/// or of one element of it.
+/// An array for the adjoint of a parameter of the kernel's HIR, like the array that the parameter is, or of one element of
+/// it; and true if it may be written. `kept` holds the objects that were made for it and must live as long.
 ///
 /// # Errors
 ///
@@ -102,7 +102,8 @@ pub(crate) fn adjoint<'py>(
     device: DeviceId,
     index: usize,
     array: &Bound<'py, PyAny>,
-) -> PyResult<ArgArray> {
+    kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
+) -> PyResult<(ArgArray, bool)> {
     let ty = match kernel.types().get(index) {
         Some(&ty @ (Type::Scalar(_) | Type::Composite(_))) => Type::array_of(ty, 1),
         Some(&ty) => Some(ty),
@@ -113,16 +114,18 @@ pub(crate) fn adjoint<'py>(
         Some(Type::Array { elem, ndim, .. }) => ArrayType { elem, rank: ndim, element: None },
         _ => return Err(PyTypeError::new_err(at(kernel, index, "has no adjoint"))),
     };
-    // What a kernel only reads has an adjoint that is added to; that of a result may be a seed, which is read.
-    let n_components = |ty: &Type| ty.as_composite().map_or(1, Composite::n_components);
-    let is_added_to = !kernel.writes(kernel.types()[..index].iter().map(n_components).sum());
-    let (object, is_resident) =
-        array_argument(py, kernel, device, index, array, ty, is_added_to, &mut SmallVec::new())?;
-    // SAFETY: the argument holds the array, whose rank is right, and no Python code runs here.
+    let (mut object, mut is_resident) = array_argument(py, kernel, device, index, array, ty, false, kept)?;
+    let mut may_be_written = is_writeable(object);
+    if !may_be_written {
+        may_be_written = is_writable_by_dlpack(array).map_err(|error| named(py, error, &leaf_name(kernel, index)))?;
+        // That has run code of the argument's type.
+        (object, is_resident) = array_argument(py, kernel, device, index, array, ty, false, kept)?;
+    }
+    // SAFETY: the argument, or `kept`, holds the array, whose rank is right, and no Python code runs here.
     let (base, extents, strides) = unsafe { memory(object, ty.rank) };
     let elem_bytes = ty.elem.bytes().into();
     let layout = ArrayLayout { base: base as u64, elem_bytes, extents: extents.into(), strides: strides.into() };
-    Ok(ArgArray { elem: ty.elem, layout, is_resident })
+    Ok((ArgArray { elem: ty.elem, layout, is_resident }, may_be_written))
 }
 
 /// For each argument what [`fill_leaves`] takes for it.
@@ -265,9 +268,7 @@ fn array_argument<'py>(
         unsafe { check_array(array, ty) }.map_err(|m| PyTypeError::new_err(at(kernel, index, &m)))
     };
     check()?;
-    // SAFETY: as before.
-    let writeable = || unsafe { (*array).fields.flags } & npyffi::NPY_ARRAY_WRITEABLE != 0;
-    if is_written && !writeable() {
+    if is_written && !is_writeable(array) {
         if !is_writable_by_dlpack(arg).map_err(|error| named(py, error, &leaf_name(kernel, index)))? {
             let message = "is written by the kernel but read-only: pass a copy, such as np.array(x)";
             return Err(PyValueError::new_err(at(kernel, index, message)));
@@ -276,6 +277,12 @@ fn array_argument<'py>(
         check()?;
     }
     Ok((array, is_resident))
+}
+
+/// Returns true if NumPy lets an array, which the caller holds, be written.
+fn is_writeable(array: *mut npyffi::PyArrayObject) -> bool {
+    // SAFETY: the caller holds the array.
+    unsafe { (*array).fields.flags & npyffi::NPY_ARRAY_WRITEABLE != 0 }
 }
 
 /// `argument 'x' of kernel 'k'`, of an argument as the source has it.

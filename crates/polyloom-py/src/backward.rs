@@ -173,9 +173,11 @@ pub(crate) fn launch_backward<'py>(
     let (mut filled, mut held) = (ArgBlock::new(), SmallVec::new());
     arguments::fill_to_read(py, kernel, device, &borrowed, &mut filled, &mut held)?;
     let adjoint = |(index, adjoint): (usize, &Option<Bound<'py, PyAny>>)| {
-        adjoint.as_ref().map(|adjoint| arguments::adjoint(py, kernel, device, index, adjoint)).transpose()
+        adjoint.as_ref().map(|adjoint| arguments::adjoint(py, kernel, device, index, adjoint, &mut held)).transpose()
     };
     let adjoints: Vec<_> = adjoints.iter().enumerate().map(adjoint).collect::<PyResult<_>>()?;
+    let read_only: Vec<bool> = adjoints.iter().map(|adjoint| matches!(adjoint, Some((_, false)))).collect();
+    let adjoints: Vec<_> = adjoints.into_iter().map(|adjoint| adjoint.map(|(array, _)| array)).collect();
     let block = block.filter(|block| !block.is_none()).map(|block| three("block_dim", block)).transpose()?;
     let n_cores = (device == DeviceId::Cpu).then_some(n_cores);
     let options = BackwardOptions { accumulate, keep_seeds, limits: TapeLimits { bytes: tape_bytes, n_cores }, block };
@@ -185,9 +187,10 @@ pub(crate) fn launch_backward<'py>(
     guarded(|| {
         let started = Instant::now();
         let (done, interrupt) = interruptible(py, |launch| {
-            let arguments = BackwardArguments { shape: &dim, args: &filled, adjoints: &adjoints, has_left };
+            let arguments =
+                BackwardArguments { shape: &dim, args: &filled, adjoints: &adjoints, read_only: &read_only, has_left };
             let launch = LaunchOptions { sim, ..*launch };
-            // SAFETY: the caller holds the arrays; their types and ranks have been checked, and adjoints may be written.
+            // SAFETY: the caller holds the arrays; their types and ranks have been checked, and which adjoints may be written.
             unsafe { kernel.launch_backward(&queue, &arguments, &options, &launch) }
         })?;
         if let Ok(report) = done.as_ref().map(|stats| &stats.report)

@@ -28,6 +28,8 @@ pub struct BackwardArguments<'a> {
     /// For each parameter of the kernel's HIR the array of its adjoint, if somebody asks for it. That of a number or
     /// composite is an array of one element.
     pub adjoints: &'a [Option<ArgArray>],
+    /// True for each of the adjoints that must not be written; those past the end may be.
+    pub read_only: &'a [bool],
     /// True if the arrays that replays read ([`BackwardNeeds::left`](crate::BackwardNeeds::left)) hold what the launch has
     /// left in them.
     pub has_left: bool,
@@ -433,6 +435,7 @@ impl Kernel {
         }
         self.check_aliases(&views, &backward.needs.writes)?;
         self.check_adjoints(&views, &adjoints, &backward.needs.adjoints)?;
+        self.check_read_only(&backward, arguments.read_only, options)?;
 
         let mut given: Vec<ArgArray> = Vec::new();
         let mut seen: Vec<&BackwardView> = Vec::new();
@@ -647,6 +650,35 @@ impl Kernel {
                 return Err(BackwardError::Arguments(format!(
                     "kernel '{kernel}': the gradient of '{name}' has elements in common with {what} '{other}': give it an \
                      array of its own"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses an adjoint that is written and must not be. Those that are only written in a copy are left alone.
+    fn check_read_only(
+        &self,
+        backward: &BackwardKernel,
+        read_only: &[bool],
+        options: &BackwardOptions,
+    ) -> Result<(), BackwardError> {
+        let params: Vec<usize> = (0..self.types().len()).collect();
+        let first = slots(self, &params).count();
+        let needs = backward.needs.adjoints.iter().zip(&backward.needs.accesses);
+        for (number, (&index, &access)) in needs.enumerate() {
+            let is_written = match access {
+                AdjointAccess::Reads => true,
+                _ if options.accumulate => backward.kernel.writes(first + number),
+                AdjointAccess::Writes => false,
+                AdjointAccess::Both => !options.keep_seeds && backward.kernel.writes(first + number),
+            };
+            if is_written && read_only.get(index) == Some(&true) {
+                return Err(BackwardError::Arguments(format!(
+                    "kernel '{}': the gradient of '{}' is written but read-only: give one that may be written, such as \
+                     np.array(g)",
+                    self.name(),
+                    self.names()[index]
                 )));
             }
         }
