@@ -75,7 +75,7 @@ class Region:
         self.keep = [keep]
         self.needed: Intervals[Needed] = Intervals()
         self.by_key: dict[Any, Needed] = {}
-        # Whether it has not become part of another region.
+        # True if it has not become part of another region.
         self.is_current = True
         self.is_written = False
         self.owners: dict[int, array] = {}
@@ -90,7 +90,7 @@ class Region:
         # their checksum.
         self._watched: np.ndarray[Any, Any] | None = None
         self._sum: int | None = None
-        # Whether it has been found that nobody else can; whoever hands an array out says so.
+        # True if it has been found that nobody else can; whoever hands an array out says so.
         self._is_unseen = False
 
     def watch(self, lo: int, hi: int) -> None:

@@ -115,7 +115,7 @@ class Launched(Operation):
             self.arrays = [(view, each) for view, each in arrays.values() if view is not None]
         else:
             self.arrays = [(leaf.view, leaf.array) for leaf in leaves if leaf.view is not None]
-        # By parameter, the struct of which it is a number with a derivative.
+        # Maps a parameter to the struct of which it is a number with a derivative.
         self._fields = (
             [
                 leaf if leaf.struct is not None and place_for(of_parameter) is not None else None
@@ -299,7 +299,7 @@ class Playback:
     def __init__(self, history: History) -> None:
         self._history = history
         self._adjoints: dict[Region, Beside] = {}
-        # By array, where its adjoint is in these.
+        # Maps an array to where its adjoint is in these.
         self._places: dict[Any, View] = {}
         self._before: dict[Region, Beside] = {}
         self._finished: set[Region] = set()

@@ -1,4 +1,4 @@
-//! How wide the vectors are that code for the host uses.
+//! Decides how wide the vectors are that code for the host uses.
 
 /// Returns the bytes of the widest vector register that code should use, of a processor of which this tells whether it
 /// has a feature, by the names that LLVM's `target-features` has.

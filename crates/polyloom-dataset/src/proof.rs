@@ -90,7 +90,7 @@ impl FromStr for ProofLevel {
 
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $reason:ident = $name:literal,)+) => {
-        /// Why a kernel is not taken.
+        /// The reason for which a kernel is not taken.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Reason {
             $($(#[doc = $doc])+ $reason,)+

@@ -25,7 +25,7 @@ pub enum BuiltinFunction {
     Constant,
     /// `grad(f)`: a function that gives the derivatives of what `f` gives.
     Grad,
-    /// What makes vectors and the like and is no type.
+    /// Constructs vectors and the like, and is no type.
     Construct(CompositeConstructor),
 }
 

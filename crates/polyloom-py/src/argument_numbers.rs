@@ -111,7 +111,7 @@ pub(crate) fn scalar_argument(arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyResul
     } else {
         return Err(mismatch(arg, scalar));
     };
-    // Of an unsigned type, a negative number of the signed type of this width means the same bits.
+    // A negative number of the signed type of this width means the same bits of an unsigned one.
     let half = 1 << (scalar.bits() - 1);
     let is_signed = !scalar.is_signed_int() && (-half..0).contains(&value);
     scalar_bits::from_int(scalar, if is_signed { 2 * half + value } else { value })

@@ -1,4 +1,4 @@
-//! What a Python value means in a kernel.
+//! Finds what a Python value means in a kernel.
 
 use crate::argument_numbers;
 use crate::composite::{CompositeBase, CompositeType};

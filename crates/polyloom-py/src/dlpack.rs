@@ -1,4 +1,4 @@
-//! What DLPack capsules say of their memory: leave to write, and elements of `bfloat16`.
+//! Reads what DLPack capsules say of their memory: leave to write, and elements of `bfloat16`.
 //!
 //! DLPack has the type `bfloat16` and NumPy has not, so that such memory goes through NumPy as `uint16` with the
 //! capsule's type code exchanged. The structs are those of DLPack 1.0 (`dlpack.h`), as far as they are read here.

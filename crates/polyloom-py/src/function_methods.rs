@@ -75,7 +75,7 @@ impl Function {
         let defaults = session()?.defaults();
         let checked = guarded(|| Ok(check_function(&handle, &defaults)))?;
         checked.map(drop).map_err(|error| {
-            // What is refused leaves no trace.
+            // A launch that is refused leaves no trace.
             handle.custom.set(role, before);
             compile_error(py, &error)
         })
@@ -95,7 +95,7 @@ impl Function {
         visit.call(python)?;
         visit.call(&self.scope)?;
         for functions in [&self.earlier, &self.custom] {
-            // What a thread changes right now is in use.
+            // The array that a thread changes right now is in use.
             if let Ok(functions) = functions.try_lock() {
                 functions.iter().try_for_each(|function| visit.call(function))?;
             }

@@ -12,7 +12,7 @@ pub(crate) type Shape = SmallVec<[u64; MAX_DIMS]>;
 #[derive(Clone)]
 pub(crate) struct LaunchDimensions {
     pub(crate) shape: Shape,
-    /// Of a kernel that is launched in blocks.
+    /// The blocks of a kernel that is launched in blocks.
     pub(crate) grid: Option<LaunchConfig>,
     pub(crate) device: DeviceId,
     /// True if indices are not compared with extents before it.

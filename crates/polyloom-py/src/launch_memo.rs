@@ -31,7 +31,7 @@ pub(crate) struct LaunchMemo {
     shape: SmallVec<[u64; polyloom::MAX_DIMS]>,
     is_unchecked: bool,
     pub(crate) block: ArgBlock,
-    /// What the block was filled from; empty if it cannot be kept.
+    /// Holds what the block was filled from; empty if it cannot be kept.
     arguments: SmallVec<[ArgumentSnapshot; 8]>,
     choice: VariantChoice,
     /// True if a launch has compared indices with extents and found them within.

@@ -39,9 +39,9 @@ pub(crate) struct Plan {
 /// The plan of the launches as they were when it was made.
 struct Schedule {
     plan: polyloom::Plan,
-    /// What the launches' arguments point into.
+    /// Holds what the launches' arguments point into.
     _held: Vec<Arc<HeldLaunch>>,
-    /// By launch, how often it had been changed.
+    /// Counts, by launch, how often it had been changed.
     n_changes: Vec<u64>,
     is_checking: bool,
 }

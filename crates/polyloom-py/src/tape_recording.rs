@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TapeRecording {
     Nothing = 0,
-    /// Where it writes: that may be what a tape goes by.
+    /// The places it writes, because a tape may go by them.
     Writes,
     /// All: it is recorded.
     Launches,

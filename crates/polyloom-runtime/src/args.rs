@@ -327,7 +327,7 @@ fn overlaps_itself(bytes: u64, shape: &[u64], strides: &[i64]) -> bool {
 pub struct ArgArray {
     /// The type of its numbers.
     pub elem: Scalar,
-    /// How they lie in memory. The last axes are the components of composites.
+    /// Says how they lie in memory. The last axes are the components of composites.
     pub layout: ArrayLayout,
     /// True if that is the memory of the launch's device, and not the host's.
     pub is_resident: bool,

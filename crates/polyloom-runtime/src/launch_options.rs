@@ -62,6 +62,6 @@ pub struct LaunchStats {
     pub tier: Option<Tier>,
     /// The time from the call until all threads had run, if [`LaunchOptions::timed`] asked for it.
     pub elapsed: Option<Duration>,
-    /// What the simulator counted, if it ran the kernel.
+    /// Holds what the simulator counted, if it ran the kernel.
     pub report: Option<Box<Report>>,
 }

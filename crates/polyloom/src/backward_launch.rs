@@ -54,7 +54,7 @@ pub struct BackwardOptions {
 pub struct BackwardStats {
     /// Bytes that tapes of the kernel's loops took.
     pub tape_bytes: u64,
-    /// What the simulator counted in the last of the launches, if it ran them.
+    /// Holds what the simulator counted in the last of the launches, if it ran them.
     pub report: Option<Box<Report>>,
 }
 
@@ -232,7 +232,7 @@ impl BackwardKernel {
         Ok(Some(self.plan(&lengths, run.shape.iter().product(), limits)))
     }
 
-    /// How long the loops of a launch are.
+    /// Measures how long the loops of a launch are.
     unsafe fn lengths(&self, run: &BackwardRun<'_>) -> Result<Vec<u32>, BackwardError> {
         let Some(sizes) = &self.sizes else {
             return Ok(self.needs.lengths.iter().map(|length| length.unwrap_or(0)).collect());

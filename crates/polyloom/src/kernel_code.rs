@@ -1,4 +1,4 @@
-//! What has been made of a kernel so far: its HIR as back ends get it, its code, its derivatives and its variants.
+//! Holds what has been made of a kernel so far: its HIR as back ends get it, code, derivatives and variants.
 
 use crate::backward::DerivativeMemo;
 use crate::device_code::DeviceKernels;

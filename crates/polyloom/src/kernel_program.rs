@@ -1,4 +1,4 @@
-//! What a kernel is: its HIR, its parameters and its source.
+//! Holds what a kernel is: its HIR, its parameters and its source.
 
 use polyloom_frontend::ValueType;
 use polyloom_frontend::typed_ast::{TypedParam, TypedProgram};

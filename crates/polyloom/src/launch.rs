@@ -1,4 +1,4 @@
-//! How a kernel runs on the CPU, and what a failed check tells.
+//! Runs a kernel on the CPU, and tells of failed checks.
 
 use crate::kernel::Kernel;
 use polyloom_ir::function::CheckKind;

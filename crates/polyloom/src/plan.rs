@@ -97,7 +97,7 @@ struct PlanUnit {
     /// The steps.
     steps: Range<usize>,
     run: PlanStep,
-    /// Why the next step is not part of this; nothing if there is none.
+    /// The reason for which the next step is not part of this; nothing if there is none.
     ends_because: Option<String>,
 }
 
@@ -280,7 +280,7 @@ struct LaunchGroup {
 struct GroupMember {
     step: usize,
     launch: Arc<BoundLaunch>,
-    /// Why it stays by itself.
+    /// The reason for which it stays by itself.
     refusal: Option<String>,
     /// The arrays among its arguments.
     arrays: Vec<BoundArray>,

@@ -46,7 +46,7 @@ pub fn write_text(
 
 /// Writes C++, or CUDA C++.
 pub(crate) struct TextEmitter {
-    /// Which of the two.
+    /// The language that is written.
     pub(crate) target: TextTarget,
     /// Describes how the kernel is prepared.
     pub(crate) options: PipelineOptions,

@@ -1,4 +1,4 @@
-//! What an interpreted launch is given: arguments, the host it runs for, and how it is run.
+//! Holds what an interpreted launch is given: arguments, the host it runs for, and how it is run.
 
 use crate::op::Op;
 use crate::span::Span;

@@ -1,4 +1,4 @@
-//! How an interpreted program can fail, and where.
+//! Says how an interpreted program can fail, and where.
 
 use crate::entity::{FuncId, Inst};
 use crate::op::Op;

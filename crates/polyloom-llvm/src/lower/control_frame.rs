@@ -1,4 +1,4 @@
-//! Where control flow that is being lowered leads: the edges to where paths meet, and the lanes that leave one by one.
+//! Holds where control flow that is being lowered leads: edges to where paths meet, and lanes that leave one by one.
 
 use super::value_rep::{ExecMask, Reps};
 use crate::ir::{BasicBlock, Val};

@@ -1,4 +1,4 @@
-//! How the values of all lanes are held, and which lanes are executing.
+//! Describes how the values of all lanes are held, and which lanes are executing.
 
 use crate::ir::Val;
 use smallvec::SmallVec;

@@ -8,24 +8,24 @@ use smallvec::SmallVec;
 /// Describes what is counted to know how long tapes have to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TapeCount {
-    /// How often the loop runs.
+    /// The number of times that the loop runs.
     Loop(Inst),
     /// How often this load is executed; if it is of a row that checkpoints keep, in one iteration of the outermost loop.
     Reads(Inst),
-    /// How many elements of this array are in a thread's row.
+    /// The number of elements of this array in a thread's row.
     Row(usize),
 }
 
 /// Describes how long a tape has to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TapeLength {
-    /// As often as the loop runs.
+    /// One for each time the loop runs.
     Loop(Inst),
-    /// As many as the loop has segments.
+    /// One for each segment of the loop.
     Checkpoints(Inst),
-    /// As many iterations as a segment of the loop has.
+    /// One for each iteration of a segment of the loop.
     Segment(Inst),
-    /// As often as this load is executed.
+    /// One for each time this load is executed.
     Reads(Inst),
     /// For each segment of the loop as many elements as a thread's row of this array has.
     Rows(Inst, usize),

@@ -1,4 +1,4 @@
-//! How much a thread holds at a time, from the HIR alone.
+//! Estimates how much a thread holds at a time, from the HIR alone.
 
 use polyloom_ir::{Function, Op, Region, Type, Value};
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 #[derive(Default)]
 struct LiveRanges {
     n_insts: u32,
-    /// By value, where it is defined and where it is used last.
+    /// Holds, by value, where it is defined and where it is used last.
     ranges: HashMap<Value, (u32, u32)>,
 }
 

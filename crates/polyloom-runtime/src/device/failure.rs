@@ -10,7 +10,7 @@ pub enum DeviceFailure {
     Absent {
         /// Which.
         device: DeviceId,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// The device has no memory left.
@@ -66,7 +66,7 @@ pub enum DeviceFailure {
     Code {
         /// Which.
         device: DeviceId,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// A queue, a kernel or memory of another device.
@@ -76,7 +76,7 @@ pub enum DeviceFailure {
         device: DeviceId,
         /// The one it belongs to.
         found: DeviceId,
-        /// What it is.
+        /// Names it in the message: `a queue`.
         what: &'static str,
     },
 }

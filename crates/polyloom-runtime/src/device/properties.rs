@@ -1,4 +1,4 @@
-//! What a device is, and what it has room for.
+//! Describes what a device is, and what it has room for.
 
 use polyloom_ir::Arch;
 use polyloom_ir::arch::WARP_SIZE;
@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct DeviceProperties {
     /// `cpu`, `sim:0`, `cuda:0` and so on.
     pub id: String,
-    /// What its maker calls it.
+    /// The name that its maker gives it.
     pub name: String,
     /// The architecture that code for it is made for, such as `sm_90`, or the processor's.
     pub architecture: String,
