@@ -6,6 +6,8 @@ last axes of which are an element's.
 
 Of an array in a device's memory, the NumPy array (`_storage`) only says how the elements lie there: there is nothing
 behind it that the host could read. Views are made of it as on the host; elements go through `_fetched` and `_put`.
+
+It is one file because it is one class: its methods need its private parts, and what does not is in modules beside it.
 """
 
 from __future__ import annotations
