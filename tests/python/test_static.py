@@ -406,3 +406,166 @@ def test_generic_kernels_of_a_factory():
         wp.launch(one, 1, [x])
         wp.launch(two, 1, [x])
         assert x[0] == 3
+
+
+@wp.struct
+class Inner:
+    scale: wp.float64
+    flag: bool
+
+
+@wp.struct
+class Settings:
+    n: wp.int64
+    direction: wp.vec3
+    inner: Inner
+
+
+def settings(n, *direction, scale=1.0, flag=False):
+    made = Settings()
+    made.n = n
+    made.direction = wp.vec3(*direction)
+    made.inner.scale = scale
+    made.inner.flag = flag
+    return made
+
+
+CHOSEN = settings(2**40 + 1, 1.0, 2.0, 3.0, scale=0.1, flag=True)
+
+
+@wp.func
+def total(of: Settings):
+    return wp.float64(of.n) + wp.float64(of.direction[1]) + of.inner.scale
+
+
+def test_structs():
+    @wp.kernel
+    def k(out: wp.array(dtype=wp.float64)):
+        s = wp.static(CHOSEN)
+        out[0] = wp.float64(s.n)
+        out[1] = wp.float64(s.direction[2])
+        out[2] = s.inner.scale
+        out[3] = total(wp.static(settings(4, 0.0, 5.0, 0.0, scale=0.25)))
+        if wp.static(CHOSEN).inner.flag:
+            out[4] = wp.static(CHOSEN.inner).scale
+        s.n = wp.int64(7)
+        out[5] = wp.float64(s.n)
+
+    out = np.zeros(6)
+    wp.launch(k, 1, [out])
+    assert out.tolist() == [2.0**40 + 1, 3.0, 0.1, 9.25, 0.1, 7.0]
+
+
+def test_structs_of_an_unrolled_loop():
+    choices = [settings(i, float(i), 0.0, 0.0) for i in range(3)]
+
+    @wp.kernel
+    def k(out: wp.array(dtype=wp.float64)):
+        for i in range(3):
+            s = wp.static(choices[i])
+            out[i] = wp.float64(s.n) + wp.float64(s.direction[0])
+
+    out = np.zeros(3)
+    wp.launch(k, 1, [out])
+    assert out.tolist() == [0.0, 2.0, 4.0]
+
+
+def test_structs_with_arrays_are_refused():
+    @wp.struct
+    class Holder:
+        values: wp.array(dtype=float)
+
+    held = Holder()
+    held.values = wp.zeros(3, dtype=float)
+    with pytest.raises(Exception, match="Holder.*not a value in a kernel"):
+
+        @wp.kernel
+        def k(out: wp.array(dtype=float)):
+            s = wp.static(held)
+            out[0] = s.values[0]
+
+        k.compile()
+
+
+def test_variables_that_are_constants():
+    @wp.kernel
+    def k(out: wp.array(dtype=float), n: int):
+        a = wp.static(3)
+        b = wp.static(a + 1)
+        c = 2.5
+        d = wp.static(c * b)
+        v = wp.static(wp.vec3(1.0, 2.0, 3.0))
+        for i in range(n):
+            out[i] = wp.static(d + a) + wp.static(float(v[1]))
+        f = 10
+        f = wp.static(a * f)
+        out[5] = float(wp.static(f))
+        for j in range(2):
+            e = wp.static(j + 30)
+            out[6 + j] = float(wp.static(e + 1))
+
+    x = np.zeros(8, np.float32)
+    wp.launch(k, 1, [x, 2])
+    assert x.tolist() == [15.0, 15.0, 0.0, 0.0, 0.0, 30.0, 31.0, 32.0]
+
+
+@wp.func
+def change(x: wp.ref[int]):
+    x = x + 1
+
+
+def assigned_in_a_branch(out: wp.array(dtype=int), n: int):
+    a = 1
+    if n > 3:
+        a = 2
+    out[0] = wp.static(a)
+
+
+def assigned_later_in_the_loop(out: wp.array(dtype=int), n: int):
+    a = 1
+    for i in range(n):
+        out[i] = wp.static(a)
+        a = 2
+
+
+def changed_by_a_call_in_the_loop(out: wp.array(dtype=int), n: int):
+    a = 1
+    for i in range(n):
+        out[i] = wp.static(a)
+        change(a)
+
+
+def changed_part(out: wp.array(dtype=int), n: int):
+    a = wp.static(wp.vec3i(1, 2, 3))
+    for i in range(n):
+        out[i] = wp.static(int(a[0]))
+        a[0] = 5
+
+
+def set_by_a_walrus(out: wp.array(dtype=int), n: int):
+    a = 1
+    if n > 3 and (a := 2) > n:
+        out[1] = 1
+    out[0] = wp.static(a)
+
+
+def set_in_a_loop(out: wp.array(dtype=int), n: int):
+    for i in range(n):
+        a = 1
+    out[0] = wp.static(a)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        assigned_in_a_branch,
+        assigned_later_in_the_loop,
+        changed_by_a_call_in_the_loop,
+        changed_part,
+        set_by_a_walrus,
+        set_in_a_loop,
+    ],
+)
+def test_variables_that_change_are_no_constants(function):
+    with pytest.raises(wp.CompileError, match="`a` is a variable of the kernel|static"):
+        wp.kernel(function).compile()

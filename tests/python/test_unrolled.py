@@ -206,9 +206,22 @@ def test_what_has_been_assigned_is_no_constant():
             def k(o: loom.array(dtype=float)):
                 for i in range(3):
                     o[0] += loom.static(float(i))
-                    i = 5
+                    i = i + 5
                     o[0] += loom.static(float(i))
         """)
+
+
+def test_a_counter_that_is_assigned_a_constant_is_that_constant():
+    @loom.kernel
+    def k(o: loom.array(dtype=float)):
+        for i in range(3):
+            o[0] += loom.static(float(i))
+            i = 5
+            o[0] += loom.static(float(i))
+
+    o = np.zeros(1, np.float32)
+    loom.launch(k, 1, [o])
+    assert o.tolist() == [18.0]
 
 
 @pytest.mark.parametrize(

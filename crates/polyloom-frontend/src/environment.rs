@@ -44,7 +44,7 @@ pub trait NameEnvironment: Send + Sync {
 }
 
 /// A name of a kernel in an expression that Python computes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum KernelVariable {
     /// A bool.
     Bool(bool),
@@ -52,6 +52,8 @@ pub enum KernelVariable {
     Int(i128),
     /// A float, by its bits.
     Float(u64),
+    /// A vector, matrix, quaternion or transform: its components' bits, zero-extended.
+    Composite(Arc<[u64]>, Composite),
     /// Something of which only the length is known.
     OfLength(u16),
 }
@@ -70,6 +72,8 @@ pub enum CapturedMeaning {
     /// A vector, matrix, quaternion or transform such as `loom.vec3(1.0, 2.0, 3.0)`: its components' bits,
     /// zero-extended.
     CompositeConstant(Arc<[u64]>, Composite),
+    /// An instance of a struct without arrays: the bits of its leaves one after another, zero-extended.
+    StructConstant(Arc<[u64]>, StructType),
     /// A scalar type; called, it converts.
     Type(Scalar),
     /// A composite type, such as `loom.vec3`; called, it makes a value.
@@ -171,6 +175,9 @@ impl CapturedMeaning {
             (CapturedMeaning::CompositeConstant(a, of), CapturedMeaning::CompositeConstant(b, other)) => {
                 (a, of) == (b, other)
             }
+            (CapturedMeaning::StructConstant(a, of), CapturedMeaning::StructConstant(b, other)) => {
+                (a, of) == (b, other)
+            }
             (CapturedMeaning::Type(a), CapturedMeaning::Type(b)) => a == b,
             (CapturedMeaning::Composite(a), CapturedMeaning::Composite(b)) => a == b,
             (CapturedMeaning::Struct(a), CapturedMeaning::Struct(b)) => a == b,
@@ -212,6 +219,7 @@ impl CapturedMeaning {
             CapturedMeaning::Float(_) => "a float".to_owned(),
             CapturedMeaning::Constant(_, scalar) => format!("a {} constant", scalar.python_name()),
             CapturedMeaning::CompositeConstant(_, composite) => format!("a {} constant", composite.python_name()),
+            CapturedMeaning::StructConstant(_, of) => format!("an instance of the struct `{}`", of.name()),
             CapturedMeaning::Type(scalar) => format!("the type `{}`", scalar.python_name()),
             CapturedMeaning::Composite(composite) => format!("the type `{}`", composite.python_name()),
             CapturedMeaning::Struct(of) => format!("the struct `{}`", of.name()),

@@ -4,7 +4,7 @@ use crate::capture::capture;
 use crate::composite::CompositeType;
 use crate::session;
 use polyloom::frontend::CapturedMeaning;
-use polyloom::{Bits, CallError, Scalar, Type, is_function_of_values, scalar_bits};
+use polyloom::{Bits, CallError, Composite, Scalar, Type, is_function_of_values, scalar_bits};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
@@ -108,13 +108,16 @@ pub(crate) fn call_builtin(
 fn python_value(py: Python<'_>, callee: &str, ty: Type, bits: &Bits) -> PyResult<Py<PyAny>> {
     match ty {
         Type::Scalar(scalar) => typed(py, scalar, bits[0]),
-        Type::Composite(inner) => {
-            let numbers = bits.iter().map(|&bits| number(py, inner.elem(), bits)).collect::<PyResult<Vec<_>>>()?;
-            let class = py.import("polyloom._composites")?.call_method1("class_of", (CompositeType { inner },))?;
-            Ok(class.call1((numbers,))?.unbind())
-        }
+        Type::Composite(inner) => Ok(composite_value(py, inner, bits)?.unbind()),
         _ => Err(PyTypeError::new_err(format!("polyloom.{callee} gives an array: call it inside a kernel"))),
     }
+}
+
+/// A vector, matrix, quaternion or transform of these components.
+pub(crate) fn composite_value<'py>(py: Python<'py>, inner: Composite, bits: &[u64]) -> PyResult<Bound<'py, PyAny>> {
+    let numbers = bits.iter().map(|&bits| number(py, inner.elem(), bits)).collect::<PyResult<Vec<_>>>()?;
+    let class = py.import("polyloom._composites")?.call_method1("class_of", (CompositeType { inner },))?;
+    class.call1((numbers,))
 }
 
 /// `float` and `int` as the types they are in kernels.

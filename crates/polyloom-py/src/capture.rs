@@ -1,12 +1,14 @@
 //! Finds what a Python value means in a kernel.
 
 use crate::argument_numbers;
+use crate::array::ArrayBase;
 use crate::composite::{CompositeBase, CompositeType};
 use crate::function::Function;
 use crate::kernel::Kernel;
 use crate::struct_type::struct_type;
+use crate::structure::leaves;
 use polyloom::frontend::{
-    CapturedMeaning, ParamType, ScalarSet, TypePattern, library_member, package_member, python_builtin, types_member,
+    CapturedMeaning, ParamType, ScalarSet, StructType, TypePattern, library_member, package_member, python_builtin, types_member,
 };
 use polyloom::{Composite, CompositeKind, MAX_COMPONENTS, Scalar, Type, ValueType, scalar_bits};
 use pyo3::prelude::*;
@@ -83,6 +85,20 @@ fn constant_array(value: &Bound<'_, PyAny>) -> Option<CapturedMeaning> {
     Some(CapturedMeaning::CompositeConstant(bits.to_vec().into(), composite))
 }
 
+/// An instance of a struct as a constant with the values it has now; `None` if it holds arrays.
+fn struct_constant(value: &Bound<'_, PyAny>, of: StructType) -> Option<CapturedMeaning> {
+    let objects = leaves(value, ValueType::Struct(of)).ok()?;
+    let mut bits = Vec::new();
+    for (leaf, object) in of.leaves().iter().zip(objects.iter()) {
+        match leaf.ty {
+            Type::Scalar(scalar) => bits.push(argument_numbers::scalar_argument(&object, scalar).ok()?),
+            Type::Composite(composite) => bits.extend(argument_numbers::components(&object, composite).ok()?),
+            Type::Array { .. } | Type::CompositeArray { .. } => return None,
+        }
+    }
+    Some(CapturedMeaning::StructConstant(bits.into(), of))
+}
+
 /// Returns what a Python value means in a kernel.
 pub(crate) fn capture(value: &Bound<'_, PyAny>) -> CapturedMeaning {
     known(value).unwrap_or_else(|| {
@@ -135,6 +151,9 @@ fn known(value: &Bound<'_, PyAny>) -> Option<CapturedMeaning> {
         let composite = composite.get().composite();
         let bits = argument_numbers::components(value, composite).ok()?;
         return Some(CapturedMeaning::CompositeConstant(bits.to_vec().into(), composite));
+    }
+    if let Some(of) = struct_type(value.get_type().as_any()).filter(|_| !value.is_instance_of::<ArrayBase>()) {
+        return struct_constant(value, of);
     }
     if is(&classes.absent) {
         return value

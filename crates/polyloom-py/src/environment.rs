@@ -6,6 +6,7 @@
 //!
 //! Design: `docs/design/names-and-instances.md`.
 
+use crate::builtin_call::composite_value;
 use crate::capture::{capture, module_member};
 use crate::function::Function;
 use crate::scope::Scope;
@@ -103,11 +104,14 @@ impl Scope {
         }
         names.update(self.objects.bind(py).as_mapping())?;
         for (name, variable) in variables {
-            match *variable {
+            match variable {
                 KernelVariable::Bool(value) => names.set_item(name, value)?,
                 KernelVariable::Int(value) => names.set_item(name, value)?,
-                KernelVariable::Float(bits) => names.set_item(name, f64::from_bits(bits))?,
-                KernelVariable::OfLength(n) => names.set_item(name, PyTuple::new(py, (0..n).map(|_| py.None()))?)?,
+                KernelVariable::Float(bits) => names.set_item(name, f64::from_bits(*bits))?,
+                KernelVariable::Composite(bits, composite) => {
+                    names.set_item(name, composite_value(py, *composite, bits)?)?;
+                }
+                KernelVariable::OfLength(n) => names.set_item(name, PyTuple::new(py, (0..*n).map(|_| py.None()))?)?,
             }
         }
         // In parentheses it may go over several lines.
@@ -198,7 +202,7 @@ impl NameEnvironment for LiveEnvironment {
         variables: &[(&str, KernelVariable)],
     ) -> Option<Result<CapturedMeaning, String>> {
         let evaluated = || self.evaluated.lock().unwrap_or_else(PoisonError::into_inner);
-        let key: Evaluation = (offset, variables.iter().map(|(name, v)| ((*name).into(), *v)).collect());
+        let key: Evaluation = (offset, variables.iter().map(|(name, v)| ((*name).into(), v.clone())).collect());
         if let Some(known) = evaluated().get(&key) {
             return Some(Ok(known.clone()));
         }

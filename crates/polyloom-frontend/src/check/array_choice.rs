@@ -91,6 +91,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         }
         self.drop_repeated_diagnostics(n_diagnostics);
         let assigned = self.assigned.pop().unwrap_or_default();
+        self.forget_constants(&assigned);
         if let Some(outer) = self.assigned.last_mut() {
             outer.union_with(&assigned);
         }

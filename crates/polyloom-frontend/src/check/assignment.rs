@@ -457,6 +457,9 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 let given = value.ty.clone();
                 self.lint_assigned(id, &value);
                 let value = self.retyped(id, value, span);
+                if let Some(value) = &value {
+                    self.note_constant(id, value);
+                }
                 if value.is_none() && given != ExprType::Error {
                     // The variable's value is not known from here on.
                     self.names.insert(text, NameMeaning::Poisoned);
@@ -513,6 +516,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 self.lint_assigned(id, &value);
                 self.names.insert(text, NameMeaning::Local(id));
                 self.mark_assigned(id);
+                self.note_constant(id, &value);
                 Some((id, value))
             }
         }
@@ -569,6 +573,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
 
     pub(super) fn mark_assigned(&mut self, id: LocalId) {
         self.flow.set.insert(id);
+        self.constant_values.remove(&id);
         if let Some(assigned) = self.assigned.last_mut() {
             assigned.insert(id);
         }

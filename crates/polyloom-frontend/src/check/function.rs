@@ -15,7 +15,7 @@ use super::{
 use crate::adjoints::{adjoints_in, first_returned, parameter_of};
 use crate::annotation::AnnotationReader;
 use crate::decorator;
-use crate::environment::{CapturedMeaning, FunctionHandle, NameEnvironment};
+use crate::environment::{CapturedMeaning, FunctionHandle, KernelVariable, NameEnvironment};
 use crate::function_info::FunctionRole;
 use crate::local_array::LocalArray;
 use crate::param_type::ParamType;
@@ -93,6 +93,9 @@ pub(super) struct FunctionChecker<'c, 'o, 'a> {
     pub(super) n_params: usize,
     /// The first values of variables that are numbers or quotients of integers, for messages: they decide the type.
     pub(super) first_values: FxHashMap<LocalId, TypedExpr>,
+    /// The variables that are constants at this point on the way through the text, with the number of loops around
+    /// their assignments.
+    pub(super) constant_values: FxHashMap<LocalId, (KernelVariable, usize)>,
     /// The variable whose new value is being checked.
     pub(super) assigning: Option<LocalId>,
     /// True if what is checked only decides something, so that any value that is true will do.
@@ -428,6 +431,7 @@ impl KernelCompilation<'_> {
             params: Vec::new(),
             n_params: 0,
             first_values: FxHashMap::default(),
+            constant_values: FxHashMap::default(),
             assigning: None,
             deciding: false,
             counting: FxHashMap::default(),

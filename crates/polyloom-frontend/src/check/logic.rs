@@ -18,6 +18,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         self.assigned.push(LocalSet::default());
         let result = check(self);
         let assigned = self.assigned.pop().unwrap_or_default();
+        self.forget_constants(&assigned);
         if let Some(outer) = self.assigned.last_mut() {
             outer.union_with(&assigned);
         }

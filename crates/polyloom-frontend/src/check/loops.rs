@@ -123,6 +123,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let mut all_assigned = self.assigned.pop().unwrap_or_default();
         self.flow.join(&loop_flow.breaks);
         all_assigned.union_with(&assigned);
+        self.forget_constants(&all_assigned);
         if let Some(outer) = self.assigned.last_mut() {
             outer.union_with(&all_assigned);
         }

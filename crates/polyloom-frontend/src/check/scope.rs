@@ -126,6 +126,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 | CapturedMeaning::Float(_)
                 | CapturedMeaning::Constant(..)
                 | CapturedMeaning::CompositeConstant(..)
+                | CapturedMeaning::StructConstant(..)
                 | CapturedMeaning::Text(_)
                 | CapturedMeaning::Unsupported(_)
                 | CapturedMeaning::Unknown(_),
@@ -165,6 +166,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 let ty = value.ty.clone();
                 TypedExpr::new(ExprKind::Named(name.into(), Box::new(value)), ty, span)
             }
+            CapturedMeaning::StructConstant(bits, of) => super::structure::struct_constant(&bits, of, span),
             CapturedMeaning::Absent(sentence) => self.reject_absent(&sentence, span),
             other => {
                 let help = match &other {

@@ -196,6 +196,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         self.close_scope(scope);
         self.flow.join(&after_then);
         let assigned = self.assigned.pop().unwrap_or_default();
+        self.forget_constants(&assigned);
         if let Some(outer) = self.assigned.last_mut() {
             outer.union_with(&assigned);
         }

@@ -5,16 +5,19 @@
 //! static expression names is unrolled.
 
 use super::component_expr::integer;
+use super::flow::LocalSet;
 use super::function::{FunctionChecker, NameMeaning};
 use super::loops::range_scalar;
 use super::unrolled_copy::UnrolledCopy;
 use crate::builtin_function::BuiltinFunction;
 use crate::constant;
+use crate::dotted_path::dotted;
 use crate::environment::{CapturedMeaning, KernelVariable};
 use crate::number::PythonNumber;
 use crate::static_calls::{is_static, names_in};
-use crate::typed_ast::{AssignTarget, ExprKind, ExprType, StmtKind, TypedExpr, TypedStmt};
-use polyloom_ir::{Code, Scalar, Span, Type};
+use crate::typed_ast::{AssignTarget, ExprKind, ExprType, LocalId, StmtKind, TypedExpr, TypedStmt};
+use polyloom_ir::eval::eval;
+use polyloom_ir::{Code, Op, Scalar, Span, Type};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast};
 use ruff_text_size::Ranged;
@@ -35,6 +38,10 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             let value = match self.names.get(name) {
                 None => continue,
                 Some(NameMeaning::Known(index)) => self.known[*index].clone(),
+                Some(NameMeaning::Local(local)) if let Some(value) = self.static_local(name, *local) => {
+                    variables.push((name, value));
+                    continue;
+                }
                 Some(NameMeaning::Local(local)) if let Some(Type::Composite(ty)) = Some(self.local_type(*local)) => {
                     variables.push((name, KernelVariable::OfLength(ty.shape()[0])));
                     continue;
@@ -68,7 +75,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             }
             None => {}
         }
-        let lookup = |path: &[&str]| self.constant_lookup(path);
+        let lookup = |path: &[&str]| self.static_local_lookup(path).or_else(|| self.constant_lookup(path));
         let value = constant::evaluate(expr, &lookup).or_else(|| self.meaning(expr));
         if value.is_none() {
             let message = "only running the program would tell what this is";
@@ -76,6 +83,50 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             self.reject(Code::BadCapture, span, message, help);
         }
         value
+    }
+
+    /// Returns the value of a variable that is certainly the same constant whenever this place is reached.
+    fn static_local(&self, name: &str, local: LocalId) -> Option<KernelVariable> {
+        let (value, depth) = self.constant_values.get(&local).filter(|_| self.flow.set.contains(local))?;
+        // In a loop within that of the assignment, what stands further down in the text has run before.
+        if *depth < self.loops.len() {
+            let def = self.unit.definition(self.function)?;
+            let mut changes = ChangeCounter { checker: self, name, n_changes: 0 };
+            changes.visit_body(&def.body);
+            if changes.n_changes != 1 {
+                return None;
+            }
+        }
+        Some(value.clone())
+    }
+
+    /// Notes the value of a variable that has just been given it, if it is a constant.
+    pub(super) fn note_constant(&mut self, local: LocalId, value: &TypedExpr) {
+        if let Some(value) = constant_variable(value) {
+            self.constant_values.insert(local, (value, self.loops.len()));
+        }
+    }
+
+    /// Forgets the values of variables that only some of the paths to this point assign.
+    pub(super) fn forget_constants(&mut self, assigned: &LocalSet) {
+        if !self.constant_values.is_empty() {
+            for local in assigned.iter() {
+                self.constant_values.remove(&local);
+            }
+        }
+    }
+
+    /// Returns what the name of a variable means that is certainly one constant here.
+    fn static_local_lookup(&self, path: &[&str]) -> Option<CapturedMeaning> {
+        let &[name] = path else { return None };
+        let Some(&NameMeaning::Local(local)) = self.names.get(name) else { return None };
+        Some(match self.static_local(name, local)? {
+            KernelVariable::Bool(value) => CapturedMeaning::Bool(value),
+            KernelVariable::Int(value) => CapturedMeaning::Int(value),
+            KernelVariable::Float(bits) => CapturedMeaning::Float(f64::from_bits(bits)),
+            KernelVariable::Composite(bits, composite) => CapturedMeaning::CompositeConstant(bits, composite),
+            KernelVariable::OfLength(_) => return None,
+        })
     }
 
     /// Returns what names mean in a constant expression of the function's body.
@@ -310,9 +361,36 @@ fn number_of(value: &CapturedMeaning) -> Option<KernelVariable> {
         CapturedMeaning::Bool(value) => KernelVariable::Bool(value),
         CapturedMeaning::Int(value) => KernelVariable::Int(value),
         CapturedMeaning::Float(value) => KernelVariable::Float(value.to_bits()),
-        CapturedMeaning::Constant(bits, scalar) if scalar.is_int() => KernelVariable::Int(integer(bits, scalar)),
+        CapturedMeaning::Constant(bits, scalar) => scalar_variable(bits, scalar),
         _ => return None,
     })
+}
+
+/// A number of the kernel as Python is given it.
+fn scalar_variable(bits: u64, scalar: Scalar) -> KernelVariable {
+    match scalar {
+        Scalar::Bool => KernelVariable::Bool(bits != 0),
+        _ if scalar.is_float() => {
+            KernelVariable::Float(eval(Op::Cast, &[scalar.into()], &[bits], Type::F64).unwrap_or_default())
+        }
+        _ => KernelVariable::Int(integer(bits, scalar)),
+    }
+}
+
+/// The value of a constant expression.
+fn constant_variable(value: &TypedExpr) -> Option<KernelVariable> {
+    match (&value.kind, value.ty.as_value()?) {
+        (ExprKind::Const(bits), Type::Scalar(scalar)) => Some(scalar_variable(*bits, scalar)),
+        (ExprKind::Named(_, value), _) => constant_variable(value),
+        (ExprKind::Op { op: Op::Construct, args, .. }, Type::Composite(composite)) => {
+            let bits = args.iter().map(|component| match component.kind {
+                ExprKind::Const(bits) => Some(bits),
+                _ => None,
+            });
+            Some(KernelVariable::Composite(bits.collect::<Option<_>>()?, composite))
+        }
+        _ => None,
+    }
 }
 
 /// True if statements, or those in them, assign a name for which `is_sought` holds.
@@ -329,6 +407,54 @@ fn assigns_any(body: &[ast::Stmt], is_sought: impl Fn(&str) -> bool) -> bool {
     let mut assigned = AssignedVariables(is_sought, false);
     assigned.visit_body(body);
     assigned.1
+}
+
+/// Counts the places that may give a variable another value: assignments to it and to its parts, and calls of
+/// functions, whose parameters may be references.
+struct ChangeCounter<'c, 'k, 'o, 'a> {
+    checker: &'c FunctionChecker<'k, 'o, 'a>,
+    name: &'c str,
+    n_changes: usize,
+}
+
+impl ChangeCounter<'_, '_, '_, '_> {
+    /// True for the variable and its parts.
+    fn is_part(&self, expr: &ast::Expr) -> bool {
+        match expr {
+            ast::Expr::Name(name) => name.id.as_str() == self.name,
+            ast::Expr::Subscript(subscript) => self.is_part(&subscript.value),
+            ast::Expr::Attribute(attribute) => self.is_part(&attribute.value),
+            _ => false,
+        }
+    }
+}
+
+impl<'b> Visitor<'b> for ChangeCounter<'_, '_, '_, '_> {
+    fn visit_expr(&mut self, expr: &'b ast::Expr) {
+        let is_target = match expr {
+            ast::Expr::Name(name) => name.ctx.is_store(),
+            ast::Expr::Subscript(subscript) => subscript.ctx.is_store(),
+            ast::Expr::Attribute(attribute) => attribute.ctx.is_store(),
+            ast::Expr::Call(call) => {
+                let path = dotted(&call.func).unwrap_or_default();
+                let callee = self.checker.environment.lookup(&path);
+                let is_conversion = match callee {
+                    Some(CapturedMeaning::Function(_) | CapturedMeaning::Gradient(..)) => false,
+                    Some(_) => true,
+                    // `float` and its like, unless a variable stands for a function.
+                    None => path.first().is_some_and(|name| !self.checker.names.contains_key(name)),
+                };
+                let mut arguments =
+                    call.arguments.args.iter().chain(call.arguments.keywords.iter().map(|keyword| &keyword.value));
+                !is_conversion && arguments.any(|argument| self.is_part(argument))
+            }
+            _ => false,
+        };
+        if is_target && (self.is_part(expr) || matches!(expr, ast::Expr::Call(_))) {
+            self.n_changes += 1;
+        }
+        visitor::walk_expr(self, expr);
+    }
 }
 
 /// Looks for `static(…)` with a counter in it, and for tuples indexed with it.

@@ -6,7 +6,7 @@
 //!
 //! Design: `docs/design/composites.md`.
 
-use super::component_expr::construct;
+use super::component_expr::{composite_constant, construct};
 use super::function::{FunctionChecker, NameMeaning};
 use super::struct_variable::{StructPlace, StructVariable};
 use super::temporaries::Temporaries;
@@ -589,6 +589,25 @@ fn tuple(ty: ExprType, leaves: Vec<TypedExpr>, span: Span) -> TypedExpr {
         return TypedExpr::error(span);
     }
     TypedExpr::new(ExprKind::Tuple(leaves), ty, span)
+}
+
+/// An instance of a struct captured from outside, which has no arrays: `bits` are those of its leaves in order.
+pub(super) fn struct_constant(mut bits: &[u64], of: StructType, span: Span) -> TypedExpr {
+    let leaves = of.leaves().iter().filter_map(|leaf| {
+        let n_words = match leaf.ty {
+            Type::Composite(composite) => composite.n_components(),
+            _ => 1,
+        };
+        let (these, rest) = bits.split_at_checked(n_words)?;
+        bits = rest;
+        match leaf.ty {
+            Type::Scalar(scalar) => Some(TypedExpr::constant(these[0], scalar, span)),
+            Type::Composite(composite) => Some(composite_constant(these, composite, span)),
+            Type::Array { .. } | Type::CompositeArray { .. } => None,
+        }
+    });
+    let leaves = leaves.collect();
+    tuple(ExprType::Struct(of), leaves, span)
 }
 
 /// The array of a struct that has not been given one.
