@@ -1,7 +1,7 @@
 //! What the outcome of a condition says of the values it tests.
 
 use super::known::{NumberId, NumberTable, ValueOrigin};
-use crate::generate::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::Op;
 use rustc_hash::FxHashMap;
 

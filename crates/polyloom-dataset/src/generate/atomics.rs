@@ -1,11 +1,11 @@
 //! Kernels whose threads write to the same elements, so that the order makes no difference.
 
-use super::domain::OperandNeed;
 use super::elementwise::begin;
 use super::expr::{BindingStrength, GeneratedExpr};
 use super::generator::{KernelGenerator, held_together};
 use super::program::{Category, DatasetProgram, ProgramExtent};
-use super::range::NumberRange;
+use crate::catalogue::OperandNeed;
+use crate::number_range::NumberRange;
 use polyloom::{Op, Random, Type};
 
 /// A kernel of atomics.

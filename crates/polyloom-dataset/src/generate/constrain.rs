@@ -1,10 +1,10 @@
 //! What brings values to where functions are defined, where nothing that is known of them is enough.
 
 use super::bounded_value::BoundedValue;
-use super::domain::OperandNeed;
 use super::expr::GeneratedExpr;
 use super::generator::KernelGenerator;
-use super::range::NumberRange;
+use crate::catalogue::{OpTrait, OperandNeed};
+use crate::number_range::NumberRange;
 use polyloom::{Composite, Op, Scalar, Type};
 
 impl KernelGenerator {
@@ -193,7 +193,7 @@ impl KernelGenerator {
             OperandNeed::Moderate => 8.0,
             _ => 1e5,
         };
-        let levelled = matches!(expr.head, Some(Op::Tanh | Op::Sin | Op::Cos | Op::Clamp | Op::Atan));
+        let levelled = expr.has(OpTrait::LevelsOff);
         for _ in 0..4 {
             return match self.random.below(9) {
                 0 if size <= 6.0 && !levelled => self.named_call(Op::Tanh, &expr, range.of_sign(1.0)),

@@ -1,11 +1,11 @@
 //! Kernels with random numbers.
 
-use super::domain::OperandNeed;
 use super::elementwise::begin;
 use super::expr::GeneratedExpr;
 use super::generator::KernelGenerator;
 use super::program::{Category, DatasetProgram};
-use super::range::NumberRange;
+use crate::catalogue::{OpTrait, OperandNeed, facts};
+use crate::number_range::NumberRange;
 use polyloom::{Composite, Op, Random, Scalar, Type};
 
 /// Returns what a draw is called, its type and what it may be.
@@ -136,8 +136,7 @@ impl KernelGenerator {
             ("randn", _) => &["z", "noise", "gauss", "shock", "eps_n"],
             _ => &["r", "u", "xi", "rnd", "chance"],
         };
-        let is_of_one_length =
-            matches!(name, "sample_unit_ring" | "sample_unit_sphere_surface" | "sample_unit_hemisphere_surface");
+        let is_of_one_length = Op::from_name(name).is_some_and(|op| facts(op).is(OpTrait::UnitLength));
         let index = self.let_like(names, &format!("{call}({args})"), ty, range);
         if is_of_one_length {
             self.variables[index].head = Some(Op::Normalize);

@@ -7,7 +7,7 @@ use super::{N0, N1};
 use crate::generate::expr::GeneratedExpr;
 use crate::generate::generator::KernelGenerator;
 use crate::generate::program::ProgramExtent;
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::{Op, Type};
 
 /// A change of a value, if it suits it, and names for the outcome.
