@@ -179,9 +179,9 @@ impl KernelGenerator {
     fn stepped(&mut self, value: GeneratedExpr) -> GeneratedExpr {
         let range = value.range.rising(f64::floor).or(value.range.rising(f64::ceil));
         match self.random.below(6) {
-            0 => self.named_call(Op::Floor, &value, range),
-            1 => self.named_call(Op::Round, &value, range),
-            2 => self.named_call(Op::Ceil, &value, range),
+            0 => self.applied_within(Op::Floor, &[&value], range),
+            1 => self.applied_within(Op::Round, &[&value], range),
+            2 => self.applied_within(Op::Ceil, &[&value], range),
             _ => value,
         }
     }

@@ -462,17 +462,17 @@ impl KernelGenerator {
         let need = if value.range.size() * steps > 1e5 { OperandNeed::Moderate } else { OperandNeed::Finite };
         let mut value = self.constrain(value, need);
         if self.whole.as_scalar().is_some_and(Scalar::is_unsigned_int) && value.range.low < 0.0 {
-            value = self.named_call(Op::Abs, &value, value.range.abs());
+            value = self.applied(Op::Abs, &[&value]);
         }
         let value = self.short(value);
         let scaled = self.times(&value, steps);
         let scaled = self.constrain(scaled, OperandNeed::Finite);
         let (floor, ceil) = (scaled.range.rising(f64::floor), scaled.range.rising(f64::ceil));
         let inner = match self.random.below(8) {
-            0 => self.named_call(Op::Floor, &scaled, floor),
-            1 => self.named_call(Op::Round, &scaled, floor.or(ceil)),
-            2 => self.named_call(Op::Ceil, &scaled, ceil),
-            3 if self.real == Type::F32 || !self.is_shared() => self.named_call(Op::Rint, &scaled, floor.or(ceil)),
+            0 => self.applied(Op::Floor, &[&scaled]),
+            1 => self.applied_within(Op::Round, &[&scaled], floor.or(ceil)),
+            2 => self.applied(Op::Ceil, &[&scaled]),
+            3 if self.real == Type::F32 || !self.is_shared() => self.applied_within(Op::Rint, &[&scaled], floor.or(ceil)),
             _ => scaled,
         };
         GeneratedExpr::call(&self.cast_name(self.whole), &[&inner], self.whole, floor.or(ceil))

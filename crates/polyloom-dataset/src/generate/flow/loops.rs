@@ -126,7 +126,7 @@ impl KernelGenerator {
             let value = self.short(value);
             let product = GeneratedExpr::binary("*", &value, counter, ty, range);
             let wave = self.random.pick(&[Op::Sin, Op::Cos]);
-            return self.named_call(wave, &product, NumberRange::within(1.0));
+            return self.applied_within(wave, &[&product], NumberRange::within(1.0));
         }
         let one = self.number_of(counter.ty, 1.0);
         let divisor = GeneratedExpr::binary("+", &one, counter, counter.ty, counter.range.abs() + NumberRange::of(1.0));
