@@ -1,4 +1,4 @@
-//! Rows of where threads are, of what lanes of a warp exchange, and of random vectors.
+//! Rows of where threads are, and of what lanes of a warp exchange.
 
 use super::facts::{LaneExchange, OpFacts, OpTrait};
 use crate::number_range::NumberRange;
@@ -37,10 +37,4 @@ pub(super) static EXCHANGES: &[OpFacts] = &[
     OpFacts::of(Op::WarpReduceAnd).exchange(LaneExchange::Agreed),
     OpFacts::of(Op::WarpReduceOr).exchange(LaneExchange::Agreed),
     OpFacts::of(Op::WarpReduceXor).exchange(LaneExchange::Agreed),
-];
-
-pub(super) static DIRECTIONS: &[OpFacts] = &[
-    OpFacts::of(Op::SampleUnitRing).traits(&[OpTrait::UnitLength]),
-    OpFacts::of(Op::SampleUnitSphereSurface).traits(&[OpTrait::UnitLength]),
-    OpFacts::of(Op::SampleUnitHemisphereSurface).traits(&[OpTrait::UnitLength]),
 ];
