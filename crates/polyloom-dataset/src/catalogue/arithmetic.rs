@@ -6,7 +6,7 @@ use super::words;
 use crate::number_range::NumberRange;
 use polyloom::Op;
 
-/// Those of arithmetic, as the op table has them.
+/// Holds the rows of arithmetic.
 pub(super) static ARITHMETIC: &[OpFacts] = &[
     OpFacts::of(Op::Add)
         .noun("the sum of {} and {}")
@@ -76,15 +76,17 @@ pub(super) static ARITHMETIC: &[OpFacts] = &[
 
 const DECIDED: &[Redundancy] = &[Redundancy::Decided, Redundancy::SharedTerm];
 
+/// Holds the rows of comparisons.
 pub(super) static COMPARISONS: &[OpFacts] = &[
     OpFacts::of(Op::Eq).noun("{} equals {}").traits(&[OpTrait::Commutes]).redundancies(DECIDED),
     OpFacts::of(Op::Ne).noun("{} differs from {}").traits(&[OpTrait::Commutes]).redundancies(DECIDED),
-    OpFacts::of(Op::Lt).noun("{} is less than {}").redundancies(DECIDED),
-    OpFacts::of(Op::Le).noun("{} is at most {}").redundancies(DECIDED),
-    OpFacts::of(Op::Gt).noun("{} is greater than {}").redundancies(DECIDED),
-    OpFacts::of(Op::Ge).noun("{} is at least {}").redundancies(DECIDED),
+    OpFacts::of(Op::Lt).noun("{} is less than {}").order(true, true).redundancies(DECIDED),
+    OpFacts::of(Op::Le).noun("{} is at most {}").order(true, false).redundancies(DECIDED),
+    OpFacts::of(Op::Gt).noun("{} is greater than {}").order(false, true).redundancies(DECIDED),
+    OpFacts::of(Op::Ge).noun("{} is at least {}").order(false, false).redundancies(DECIDED),
 ];
 
+/// Holds the rows of operations on bits.
 pub(super) static BITS: &[OpFacts] = &[
     OpFacts::of(Op::BitAnd)
         .noun("the bitwise AND of {} and {}")
@@ -145,7 +147,7 @@ pub(super) static BITS: &[OpFacts] = &[
         .outcome(WatchedOutcome::Leaves),
 ];
 
-/// Those of what moves values about.
+/// Holds the rows of what chooses, converts, builds and loads values.
 pub(super) static MOVES: &[OpFacts] = &[
     OpFacts::of(Op::Select)
         .noun("{1} where {0} holds and {2} elsewhere")

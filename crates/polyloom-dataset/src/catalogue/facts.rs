@@ -8,10 +8,10 @@ use crate::number_range::NumberRange;
 use crate::whole_number::WholeNumber;
 use polyloom::Op;
 
-/// The range of a result by those of the operands.
+/// Computes the range of a result from those of the operands.
 pub(super) type RangeRule = fn(&OperandRanges<'_>) -> NumberRange;
 
-/// What is known of a result as a whole number.
+/// Computes what a result is a multiple of, if it is whole.
 pub(super) type WholeRule = fn(&WholeOperands<'_>) -> Option<WholeNumber>;
 
 /// The facts about one op. A row begins with [`OpFacts::of`], which says nothing, and states what differs from that.
@@ -33,11 +33,11 @@ pub(crate) struct OpFacts {
     pub(super) needs: &'static [OperandNeed],
     /// Numbers for which it is defined, where these are not those of what it needs.
     pub(super) domain: Option<NumberRange>,
-    /// The numbers that it gives, where it is defined, whatever its operands have to do with each other.
+    /// Computes the numbers that it gives where it is defined: all of them, because the proof relies on that.
     pub(super) result: RangeRule,
-    /// The same as the generator takes it, where that differs.
+    /// The same as the generator takes it, where that differs because its operands are not all that there could be.
     pub(super) expected: Option<RangeRule>,
-    /// What its result is a multiple of, where it is a whole number.
+    /// Computes what its result is a multiple of, where that is a whole number.
     pub(super) whole: WholeRule,
     /// The ops behind which it takes back what they did, or has nothing left to do.
     pub(crate) undoes: &'static [Op],
@@ -47,6 +47,8 @@ pub(crate) struct OpFacts {
     pub(crate) outcome: Option<WatchedOutcome>,
     /// Says how lanes of a warp exchange values by it, if they do.
     pub(crate) exchange: Option<LaneExchange>,
+    /// Says for which order of its operands it holds, if it tests that.
+    pub(crate) order: Option<OperandOrder>,
 }
 
 /// Says how often the generator takes an op where it could take it.
@@ -233,6 +235,15 @@ pub(crate) enum LaneExchange {
     Own,
 }
 
+/// The order of two operands for which a comparison holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct OperandOrder {
+    /// True if the first is the smaller one.
+    pub(crate) is_less: bool,
+    /// True if it does not hold for equal operands.
+    pub(crate) is_strict: bool,
+}
+
 impl OpFacts {
     /// An entry that states nothing.
     pub(super) const fn of(op: Op) -> OpFacts {
@@ -253,6 +264,7 @@ impl OpFacts {
             redundancies: &[],
             outcome: None,
             exchange: None,
+            order: None,
         }
     }
 
@@ -264,7 +276,7 @@ impl OpFacts {
         OpFacts { words, ..self }
     }
 
-    /// Names for its result alone.
+    /// Names its result alone, or otherwise than its family does.
     pub(super) const fn names(self, names: &'static [&'static str]) -> OpFacts {
         OpFacts { words: OpWords { names, ..self.words }, ..self }
     }
@@ -317,9 +329,13 @@ impl OpFacts {
         OpFacts { outcome: Some(outcome), ..self }
     }
 
-    /// What lanes of a warp exchange values by. It has no effect on a value that all of them have.
+    /// Makes it an exchange between the lanes of a warp, which has no effect on a value that all of them have.
     pub(super) const fn exchange(self, exchange: LaneExchange) -> OpFacts {
         OpFacts { exchange: Some(exchange), redundancies: &[Redundancy::UniformOperand], ..self }
+    }
+
+    pub(super) const fn order(self, is_less: bool, is_strict: bool) -> OpFacts {
+        OpFacts { order: Some(OperandOrder { is_less, is_strict }), ..self }
     }
 
     /// Returns true if the op has the property.

@@ -7,9 +7,10 @@ use crate::number_range::NumberRange;
 use crate::whole_number::WholeNumber;
 use polyloom::Op;
 
-/// Holds what exponentials grow too fast for, or bring back.
+/// The ops behind which an exponential takes back a logarithm, or grows beyond all bounds.
 const BEFORE_EXPONENTIALS: &[Op] = &[Op::Log, Op::Log1p, Op::Log2, Op::Log10, Op::Exp, Op::Exp2, Op::Expm1];
 
+/// The ops behind which a logarithm is a product, or of a logarithm.
 const BEFORE_LOGARITHMS: &[Op] =
     &[Op::Exp, Op::Exp2, Op::Expm1, Op::Pow, Op::Sqrt, Op::Log, Op::Log1p, Op::Log2, Op::Log10];
 
@@ -21,7 +22,7 @@ const BEFORE_HYPERBOLIC: &[Op] = &[Op::Sinh, Op::Cosh, Op::Tanh, Op::Asinh, Op::
 
 const BEFORE_ROOTS: &[Op] = &[Op::LengthSq, Op::Pow, Op::Sqrt, Op::Rsqrt, Op::Exp];
 
-/// What rounds to a whole number.
+/// A row of what rounds to a whole number.
 const fn rounding(op: Op) -> OpFacts {
     OpFacts::of(op)
         .words(words::ROUNDING)
@@ -33,7 +34,7 @@ const fn rounding(op: Op) -> OpFacts {
         .outcome(WatchedOutcome::Leaves)
 }
 
-/// What gives one of a few whole numbers by the sign of another.
+/// A row of what gives one of a few whole numbers by the sign of another.
 const fn sign_test(op: Op) -> OpFacts {
     OpFacts::of(op)
         .frequency(DrawFrequency::OneIn(12))
@@ -42,15 +43,17 @@ const fn sign_test(op: Op) -> OpFacts {
         .outcome(WatchedOutcome::Jumps)
 }
 
+/// A row of a power of a constant.
 const fn exponential(op: Op) -> OpFacts {
     OpFacts::of(op).words(words::EXPONENTIAL).needs(&[OperandNeed::Moderate]).undoes(BEFORE_EXPONENTIALS)
 }
 
+/// A row of a logarithm.
 const fn logarithm(op: Op) -> OpFacts {
     OpFacts::of(op).words(words::LOGARITHM).needs(&[OperandNeed::Positive]).undoes(BEFORE_LOGARITHMS)
 }
 
-/// The smaller or the larger of two values.
+/// A row of the smaller or the larger of two values.
 const fn extremum(op: Op) -> OpFacts {
     OpFacts::of(op)
         .kind(OpKind::Extremum)
@@ -60,7 +63,7 @@ const fn extremum(op: Op) -> OpFacts {
         .outcome(WatchedOutcome::OneOf(0))
 }
 
-/// Those of arithmetic beyond operators: sizes, signs, bounds, rounding.
+/// Holds the rows of sizes, signs, bounds and rounding.
 pub(super) static NUMBERS: &[OpFacts] = &[
     OpFacts::of(Op::Abs)
         .noun("the absolute value of {}")
@@ -162,7 +165,7 @@ pub(super) static NUMBERS: &[OpFacts] = &[
     OpFacts::of(Op::IsFinite).frequency(DrawFrequency::Never),
 ];
 
-/// Those of elementary and special functions.
+/// Holds the rows of elementary and special functions.
 pub(super) static FUNCTIONS: &[OpFacts] = &[
     OpFacts::of(Op::Sqrt)
         .noun("the square root of {}")

@@ -142,7 +142,8 @@ mod tests {
             let Some(noun) = row.noun else { continue };
             let n = noun.matches('{').count();
             let told = |param: &&SignatureParam| !param.inout;
-            let fits = row.op.info().signatures.iter().any(|signature| signature.params.iter().filter(told).count() == n);
+            let fits =
+                row.op.info().signatures.iter().any(|signature| signature.params.iter().filter(told).count() == n);
             assert!(fits, "`{}` takes no {n} operands: {noun}", row.op.name());
         }
     }

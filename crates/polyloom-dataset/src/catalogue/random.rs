@@ -5,19 +5,18 @@ use super::facts::{OpFacts, OpTrait};
 use crate::number_range::NumberRange;
 use polyloom::Op;
 
-/// A draw of a vector of which no component is larger than 1.
+/// A row of a draw of a vector of which no component is larger than 1.
 const fn sample(op: Op) -> OpFacts {
-    OpFacts::of(op)
-        .names(&["sample", "drawn", "jitter", "point", "kick"])
-        .expected(|_| NumberRange::within(1.0))
+    OpFacts::of(op).names(&["sample", "drawn", "jitter", "point", "kick"]).expected(|_| NumberRange::within(1.0))
 }
 
+/// Holds the rows of draws.
 pub(super) static DRAWS: &[OpFacts] = &[
     OpFacts::of(Op::Randf)
         .noun("a random number from 0 to 1")
         .names(&["r", "u", "xi", "rnd", "chance"])
         .expected(|_| NumberRange::new(0.0, 1.0)),
-    // Larger numbers are possible, but of a thousand million draws two are.
+    // Larger numbers are possible, but two of a thousand million draws are.
     OpFacts::of(Op::Randn)
         .noun("a normally distributed random number")
         .names(&["z", "noise", "gauss", "shock", "eps_n"])

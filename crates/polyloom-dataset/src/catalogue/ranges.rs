@@ -49,7 +49,7 @@ impl<'a> OperandRanges<'a> {
         self.within.get(2).copied().unwrap_or(NumberRange::ANY)
     }
 
-    /// Any of the operands.
+    /// The least range with all operands.
     pub(super) fn any(&self) -> NumberRange {
         self.within.iter().copied().reduce(NumberRange::or).unwrap_or(NumberRange::ANY)
     }

@@ -4,11 +4,12 @@ use super::facts::{LaneExchange, OpFacts, OpTrait};
 use crate::number_range::NumberRange;
 use polyloom::{Op, WARP_SIZE};
 
-/// Says where a thread is, or how many there are.
+/// A row of what says where a thread is, or how many there are.
 const fn coordinate(op: Op) -> OpFacts {
     OpFacts::of(op).result(|_| NumberRange::new(0.0, i32::MAX as f64))
 }
 
+/// Holds the rows of coordinates of threads and extents.
 pub(super) static COORDINATES: &[OpFacts] = &[
     coordinate(Op::Tid).traits(&[OpTrait::OfThread]),
     coordinate(Op::TidLinear).traits(&[OpTrait::OfThread]),
@@ -21,6 +22,7 @@ pub(super) static COORDINATES: &[OpFacts] = &[
     coordinate(Op::WarpId),
 ];
 
+/// Holds the rows of what lanes of a warp exchange values by.
 pub(super) static EXCHANGES: &[OpFacts] = &[
     OpFacts::of(Op::Shuffle).exchange(LaneExchange::Told),
     OpFacts::of(Op::ShuffleUp).exchange(LaneExchange::Neighbour),

@@ -6,31 +6,33 @@ use super::words;
 use crate::number_range::NumberRange;
 use polyloom::Op;
 
+/// A row of what Warp has for `float32` alone.
 const fn float32_in_warp(op: Op) -> OpFacts {
     OpFacts::of(op).warp(WarpSupport::Float32)
 }
 
-/// A norm of another kind than the length, which few programs have.
+/// A row of a norm of another kind than the length, or by one, which few programs have.
 const fn rare_norm(op: Op) -> OpFacts {
     float32_in_warp(op).frequency(DrawFrequency::OneIn(3))
 }
 
-/// Turns what is its second operand. A quaternion that is not of unit length makes that longer; the generator's are turns.
+/// A row of what turns its second operand. The range of its result is unknown, because a quaternion that is not of unit
+/// length makes that longer; the generator's are turns.
 const fn rotation(op: Op) -> OpFacts {
     OpFacts::of(op).words(words::ROTATION).expected(|x| NumberRange::within(2.0 * x.given(1).size()))
 }
 
-/// Gives a quaternion or a matrix that, where quaternions are turns, is a turn.
+/// A row of what gives a quaternion or a matrix that is a turn if its operands are.
 const fn turn(op: Op) -> OpFacts {
     OpFacts::of(op).expected(|_| NumberRange::within(1.0))
 }
 
-/// Puts components in other places.
+/// A row of what puts components in other places.
 const fn rearrangement(op: Op) -> OpFacts {
     OpFacts::of(op).result(|x| x.rearranged())
 }
 
-/// Those of vectors and matrices.
+/// Holds the rows of vectors and matrices.
 pub(super) static VECTORS: &[OpFacts] = &[
     OpFacts::of(Op::Dot)
         .noun("the dot product of {} and {}")
@@ -125,7 +127,7 @@ pub(super) static VECTORS: &[OpFacts] = &[
     OpFacts::of(Op::Argmax).noun("the position of the largest component of {}").result(|x| x.position()),
 ];
 
-/// Those of quaternions, transformations and spatial vectors.
+/// Holds the rows of quaternions, transformations and spatial vectors.
 pub(super) static MOTIONS: &[OpFacts] = &[
     OpFacts::of(Op::QuatInverse)
         .noun("the inverse rotation of {}")

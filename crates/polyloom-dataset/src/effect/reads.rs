@@ -123,7 +123,7 @@ impl<'a> ElementReads<'a> {
             let others = || reader.operands.iter().filter(|&&operand| operand != value).count();
             let is_with_number = others() == 1 && reader.operands.iter().any(|&operand| is_number(operand));
             match reader.op {
-                Op::Lt | Op::Le | Op::Gt | Op::Ge => return is_with_number,
+                op if catalogue::facts(op).order.is_some() => return is_with_number,
                 Op::Neg if ty.is_float() => {}
                 Op::Add | Op::Sub | Op::Mul if ty.is_float() && is_with_number => {}
                 Op::Div if ty.is_float() && is_number(reader.operands[1]) => {}

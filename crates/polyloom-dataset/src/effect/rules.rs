@@ -146,10 +146,11 @@ impl NumberedOperation<'_> {
     /// Returns true if a comparison comes out the same for all numbers that its operands may be.
     fn is_decided(&self) -> bool {
         let apart = self.apart(0, 1);
-        match self.op {
-            Op::Lt | Op::Ge => apart.high < 0.0 || apart.low >= 0.0,
-            Op::Le | Op::Gt => apart.high <= 0.0 || apart.low > 0.0,
-            _ => apart.high < 0.0 || apart.low > 0.0 || (apart.low == 0.0 && apart.high == 0.0),
+        match catalogue::facts(self.op).order {
+            // At zero `<` and `>=` come out as they do above it, the others as below.
+            Some(order) if order.is_less == order.is_strict => apart.high < 0.0 || apart.low >= 0.0,
+            Some(_) => apart.high <= 0.0 || apart.low > 0.0,
+            None => apart.high < 0.0 || apart.low > 0.0 || (apart.low == 0.0 && apart.high == 0.0),
         }
     }
 }

@@ -197,7 +197,9 @@ impl KernelGenerator {
                     let op = self.random.pick(&[Op::Sin, Op::Cos]);
                     self.applied_within(op, &[&expr], NumberRange::within(1.0))
                 }
-                3 if most > 2.0 && size <= 1e3 && !levelled => self.applied_within(Op::Atan, &[&expr], range.of_sign(1.6)),
+                3 if most > 2.0 && size <= 1e3 && !levelled => {
+                    self.applied_within(Op::Atan, &[&expr], range.of_sign(1.6))
+                }
                 4 => {
                     let bound = self.random.pick(&[1.0_f64, 1.5, 2.0, 2.5, 3.0]).min(most);
                     // A value that is often beyond its limits says little, because the limits replace it.
@@ -328,9 +330,7 @@ impl KernelGenerator {
                 let high = self.pick_number(&[1.0, 2.0, 1.5]);
                 self.applied_within(Op::Smoothstep, &[&low, &high, &expr], NumberRange::new(0.0, 1.0))
             }
-            3 if range.low >= 0.0 && (1.0..=1e3).contains(&range.high) => {
-                self.applied(Op::Frac, &[&expr])
-            }
+            3 if range.low >= 0.0 && (1.0..=1e3).contains(&range.high) => self.applied(Op::Frac, &[&expr]),
             _ if self.reaches(&expr, 0.0, 1.0) => self.clamped(&expr, 0.0, 1.0),
             _ => {
                 let part = self.levelled(expr);
@@ -352,9 +352,7 @@ impl KernelGenerator {
                 let expr = self.once(expr);
                 GeneratedExpr::binary("*", &expr, &expr, ty, range.squared())
             }
-            2 if range.high > 0.5 => {
-                self.applied(Op::Max, &[&expr, &self.number(0.0)])
-            }
+            2 if range.high > 0.5 => self.applied(Op::Max, &[&expr, &self.number(0.0)]),
             _ => self.applied(Op::Abs, &[&expr]),
         }
     }

@@ -472,7 +472,9 @@ impl KernelGenerator {
             0 => self.applied(Op::Floor, &[&scaled]),
             1 => self.applied_within(Op::Round, &[&scaled], floor.or(ceil)),
             2 => self.applied(Op::Ceil, &[&scaled]),
-            3 if self.real == Type::F32 || !self.is_shared() => self.applied_within(Op::Rint, &[&scaled], floor.or(ceil)),
+            3 if self.real == Type::F32 || !self.is_shared() => {
+                self.applied_within(Op::Rint, &[&scaled], floor.or(ceil))
+            }
             _ => scaled,
         };
         GeneratedExpr::call(&self.cast_name(self.whole), &[&inner], self.whole, floor.or(ceil))

@@ -332,7 +332,10 @@ fn shaped(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, 
     let least = g.number(0.01);
     let base = g.applied_within(Op::Max, &[x, &least], NumberRange::new(0.01, x.range.high));
     let high = x.range.high.max(1.0).powi(2);
-    Some((g.applied_within(Op::Pow, &[&base, &gamma], NumberRange::new(0.0, high)), &["shaped", "gamma_corrected", "curved"]))
+    Some((
+        g.applied_within(Op::Pow, &[&base, &gamma], NumberRange::new(0.0, high)),
+        &["shaped", "gamma_corrected", "curved"],
+    ))
 }
 
 fn squared(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
