@@ -5,11 +5,13 @@
 //! [`produce`] does all three for as many as are asked for.
 
 mod card;
+mod catalogue;
 mod effect;
 mod exclude;
 mod found;
 mod generate;
 mod merge;
+mod number_range;
 mod produce;
 mod proof;
 mod repeats;
@@ -20,6 +22,7 @@ mod text;
 mod tools;
 mod validate;
 mod verify;
+mod whole_number;
 
 pub use card::{DatasetSummary, UniqueRatios};
 pub use exclude::{ExcludeError, fingerprint, structures};

@@ -2,7 +2,7 @@
 
 use crate::generate::{Category, DatasetProgram};
 use crate::proof::{Reason, RejectedProof};
-use polyloom::op::OpGroup;
+use polyloom::op::{OpEffect, OpGroup};
 use polyloom::{Kernel, Op, Span};
 
 /// Describes what is wrong with an operation, and where.
@@ -30,4 +30,9 @@ pub(super) fn is_looked_at(program: &DatasetProgram) -> bool {
 /// all of it or not.
 pub(super) fn is_place(op: Op) -> bool {
     matches!(op.info().group, OpGroup::Index | OpGroup::Gpu)
+}
+
+/// Returns true if it reads an element of an array.
+pub(super) fn is_load(op: Op) -> bool {
+    op.info().group == OpGroup::Array && op.info().effect == OpEffect::Read
 }

@@ -1,7 +1,7 @@
 //! What is known of values: each has a number, the same for all that are equal by how they are made.
 
-use super::whole::WholeNumber;
-use crate::generate::{NumberRange, elem, numbers_of};
+use crate::number_range::{NumberRange, elem, numbers_of};
+use crate::whole_number::WholeNumber;
 use polyloom::{Imm, Op, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;

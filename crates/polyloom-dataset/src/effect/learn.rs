@@ -1,7 +1,8 @@
 //! What the outcome of a condition says of the values it tests.
 
 use super::known::{NumberId, NumberTable, ValueOrigin};
-use crate::generate::NumberRange;
+use crate::catalogue;
+use crate::number_range::NumberRange;
 use polyloom::Op;
 use rustc_hash::FxHashMap;
 
@@ -33,10 +34,10 @@ impl CompoundConditions {
         let ValueOrigin::Op { op, operands, .. } = &table.get(condition).origin else { return };
         match (*op, &operands.clone()[..]) {
             (Op::Not | Op::Unot, &[inner]) => self.assume(table, inner, !holds),
-            (Op::Lt, &[a, b]) => order(table, a, b, holds, true),
-            (Op::Le, &[a, b]) => order(table, a, b, holds, false),
-            (Op::Gt, &[a, b]) => order(table, b, a, holds, true),
-            (Op::Ge, &[a, b]) => order(table, b, a, holds, false),
+            (op, &[a, b]) if let Some(tested) = catalogue::facts(op).order => {
+                let (low, high) = if tested.is_less { (a, b) } else { (b, a) };
+                order(table, low, high, holds, tested.is_strict);
+            }
             (Op::Eq, &[a, b]) if holds => equate(table, a, b),
             (Op::Ne, &[a, b]) if !holds => equate(table, a, b),
             _ => {}

@@ -1,7 +1,7 @@
 //! Values that nothing reads, and values that a loop makes anew in each round although none of what they are made of
 //! changes in it.
 
-use super::finding::{EffectFinding, is_place};
+use super::finding::{EffectFinding, is_load, is_place};
 use polyloom::{Function, Inst, InstData, Op, Region, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -57,7 +57,7 @@ impl LoopSearch<'_> {
     fn depth(&self, data: &InstData, depth: u32) -> u32 {
         let is_kept = |array: &Value| self.function.param_index(*array).is_some_and(|param| !self.written[param]);
         let depends_on_operands = match data.op {
-            Op::ArrayLoad | Op::LoadReadonly => data.operands.first().is_some_and(is_kept),
+            op if is_load(op) => data.operands.first().is_some_and(is_kept),
             op => op.info().is_pure(),
         };
         match depends_on_operands {

@@ -22,7 +22,6 @@ mod results;
 mod rules;
 mod terms;
 mod walk;
-mod whole;
 
 use crate::generate::{DatasetProgram, ProgramInput};
 use crate::proof::RejectedProof;

@@ -4,6 +4,7 @@
 //! that are no integers. Where a thread is and how large something is are what a kernel begins with.
 
 use super::finding::{EffectFinding, is_looked_at, is_place};
+use crate::catalogue::{self, WatchedOutcome};
 use crate::generate::DatasetProgram;
 use crate::proof::RejectedProof;
 use crate::text::functions;
@@ -66,34 +67,22 @@ impl OperationOutcomes {
             {
                 Some("hardly ever decided otherwise")
             }
-            Op::Select if is_rare(self.n - gave(1)) || is_rare(self.n - gave(2)) => {
-                Some("hardly ever gave the other one of the two")
-            }
-            Op::Min | Op::Max if is_rare(self.n - gave(0)) || is_rare(self.n - gave(1)) => {
-                Some("hardly ever gave the other one of the two")
-            }
-            Op::Clamp if is_rare(self.n - gave(0)) => Some("hardly ever reached a bound"),
-            Op::Clamp if is_rare(gave(0)) => Some("hardly ever gave what is no bound"),
-            op if leaves_values(op) && is_rare(self.n - gave(0)) => Some("hardly ever changed what it was given"),
-            _ => None,
+            op => match catalogue::facts(op).outcome? {
+                WatchedOutcome::OneOf(first) if is_rare(self.n - gave(first)) || is_rare(self.n - gave(first + 1)) => {
+                    Some("hardly ever gave the other one of the two")
+                }
+                WatchedOutcome::Bounded if is_rare(self.n - gave(0)) => Some("hardly ever reached a bound"),
+                WatchedOutcome::Bounded if is_rare(gave(0)) => Some("hardly ever gave what is no bound"),
+                WatchedOutcome::Leaves if is_rare(self.n - gave(0)) => Some("hardly ever changed what it was given"),
+                _ => None,
+            },
         }
     }
 }
 
-/// Returns true if it has an operand for which it is the identity.
-fn leaves_values(op: Op) -> bool {
-    use Op::{Abs, BitAnd, BitOr, BitXor, Ceil, Copysign, Floor, Frac, Lshift, Mod, Rint, Round, Rshift, Trunc};
-    matches!(
-        op,
-        Abs | BitAnd | BitOr | BitXor | Ceil | Copysign | Floor | Frac | Lshift | Mod | Rint | Round | Rshift | Trunc
-    )
-}
-
 impl LaunchObserver for KernelObservations {
     fn watches(&self, op: Op) -> bool {
-        let decides = matches!(op, Op::Select | Op::Min | Op::Max | Op::Clamp);
-        let jumps = matches!(op, Op::Sign | Op::Step | Op::Nonzero | Op::Smoothstep | Op::FloorDiv | Op::Cast);
-        decides || jumps || leaves_values(op) || op.info().group == OpGroup::Comparison
+        catalogue::facts(op).outcome.is_some() || op.info().group == OpGroup::Comparison
     }
 
     fn observe(&self, observed: &ObservedOp<'_>) {

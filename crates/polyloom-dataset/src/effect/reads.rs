@@ -2,6 +2,7 @@
 //! a number within the bounds.
 
 use super::finding::EffectFinding;
+use crate::catalogue::{self, OpTrait};
 use polyloom::{Composite, Function, Imm, InstData, Op, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -53,8 +54,10 @@ impl<'a> ElementReads<'a> {
     fn fault(&self, data: &'a InstData) -> Option<&'static str> {
         let &[result] = &data.results[..] else { return None };
         match data.op {
-            Op::Copysign | Op::Neg | Op::Abs if self.loses_sign(result) => Some("gives a sign that nothing reads"),
-            Op::Clamp | Op::Min | Op::Max if self.is_only_compared(data, result) => {
+            op if catalogue::facts(op).is(OpTrait::SignOnly) && self.loses_sign(result) => {
+                Some("gives a sign that nothing reads")
+            }
+            op if catalogue::facts(op).is(OpTrait::Limits) && self.is_only_compared(data, result) => {
                 Some("bounds what is only compared")
             }
             _ if self.is_of_parts(data) && self.parts.get(&result).is_some_and(|parts| parts.count_ones() == 1) => {
@@ -85,9 +88,7 @@ impl<'a> ElementReads<'a> {
         let n_composites = data.operands.iter().filter(|&&operand| self.composite(operand).is_some()).count();
         match data.op {
             Op::Mul | Op::Div => n_composites == 1,
-            Op::Add | Op::Sub | Op::Neg | Op::CwMul | Op::CwDiv => data.operands.iter().all(is_same),
-            Op::Min | Op::Max | Op::Abs | Op::Clamp | Op::Lerp => data.operands.iter().all(is_same),
-            _ => false,
+            op => catalogue::facts(op).is(OpTrait::ByComponent) && data.operands.iter().all(is_same),
         }
     }
 
@@ -101,8 +102,7 @@ impl<'a> ElementReads<'a> {
         self.function.ty(value).is_float()
             && readers.iter().all(|reader| match reader.op {
                 Op::Mul => reader.operands.iter().all(|&operand| operand == value),
-                Op::Cos | Op::Cosh | Op::Abs | Op::Hypot | Op::Length | Op::LengthSq => true,
-                _ => false,
+                op => catalogue::facts(op).is(OpTrait::Even),
             })
     }
 
@@ -123,7 +123,7 @@ impl<'a> ElementReads<'a> {
             let others = || reader.operands.iter().filter(|&&operand| operand != value).count();
             let is_with_number = others() == 1 && reader.operands.iter().any(|&operand| is_number(operand));
             match reader.op {
-                Op::Lt | Op::Le | Op::Gt | Op::Ge => return is_with_number,
+                op if catalogue::facts(op).order.is_some() => return is_with_number,
                 Op::Neg if ty.is_float() => {}
                 Op::Add | Op::Sub | Op::Mul if ty.is_float() && is_with_number => {}
                 Op::Div if ty.is_float() && is_number(reader.operands[1]) => {}

@@ -2,121 +2,67 @@
 
 use super::known::{NumberId, NumberTable, ValueFacts, stored};
 use super::terms::made_of;
-use super::whole::WholeNumber;
-use crate::generate::{NumberRange, elem, n_components, result, within_type};
-use polyloom::{Op, Scalar, Type, op::OpGroup};
+use crate::catalogue::{self, LaneExchange, OpTrait, WholeOperands};
+use crate::number_range::{NumberRange, elem, n_components, within_type};
+use crate::whole_number::WholeNumber;
+use polyloom::{Op, Scalar, Type, WARP_SIZE};
 use smallvec::SmallVec;
-use std::f64::consts::E;
 
 /// Returns what is known of what an operation on operands of these types gives that reads no memory.
 pub(super) fn facts(table: &NumberTable, op: Op, operands: &[NumberId], ty: Type, types: &[Type]) -> ValueFacts {
     let ranges: SmallVec<[NumberRange; 4]> = operands.iter().map(|&id| table.range(id)).collect();
     let parts = || made_of(table, operands[0], n_components(types));
     let range = match op {
-        Op::Cast if elem(ty) == Some(Scalar::Bool) => is_not_zero(ranges[0]),
-        Op::Cast if elem(ty).is_some_and(Scalar::is_int) => ranges[0].rising(f64::trunc),
-        Op::Cast => ranges[0],
-        Op::LaneId => NumberRange::new(0.0, 31.0),
-        op if matches!(op.info().group, OpGroup::Gpu | OpGroup::Index) => NumberRange::new(0.0, i32::MAX.into()),
-        Op::Mul | Op::CwMul if operands[0] == operands[1] && (op == Op::CwMul || ty.as_composite().is_none()) => {
-            ranges[0].squared()
-        }
         Op::Length | Op::LengthSq if let Some(parts) = parts() => {
             let squares = parts.iter().map(|&part| table.range(part).squared());
             let sum = squares.fold(NumberRange::of(0.0), |sum, square| sum + square);
             if op == Op::Length { sum.rising(f64::sqrt) } else { sum }
         }
-        Op::Dot if operands[0] == operands[1] => ranges[0].squared() * NumberRange::of(n_components(types) as f64),
-        Op::Pow if operands[0] == operands[1] && ranges[0].low > 0.0 => {
-            let power = |x: f64| x.powf(x);
-            let ends = NumberRange::of(power(ranges[0].low)).or(NumberRange::of(power(ranges[0].high)));
-            let dips = ranges[0].low < 1.0 / E && ranges[0].high > 1.0 / E;
-            let range = if dips { ends.or(NumberRange::of(power(1.0 / E))) } else { ends };
-            range.rising_about(|x| x)
+        _ => {
+            let is_same = matches!(*operands, [a, b] if a == b);
+            catalogue::result(op, &ranges, ty, types, is_same)
         }
-        Op::BitAnd if ranges.iter().any(|range| range.low >= 0.0) => {
-            let bound = ranges.iter().filter(|range| range.low >= 0.0).map(|range| range.high);
-            NumberRange::new(0.0, bound.fold(f64::INFINITY, f64::min))
-        }
-        Op::Component => ranges[0],
-        Op::Construct => ranges.iter().copied().reduce(NumberRange::or).unwrap_or(NumberRange::ANY),
-        _ if ranges.is_empty() => NumberRange::ANY,
-        op => result(op, &ranges, ty, types),
     };
-    let whole = whole(table, op, operands, ty).map(|whole| match op {
-        Op::Mul | Op::Neg | Op::Cast => stored(whole, range, ty),
-        _ => whole,
+    let stated = catalogue::facts(op);
+    let whole = whole(table, op, operands, ty).map(|whole| match stated.is(OpTrait::Wraps) {
+        true => stored(whole, range, ty),
+        false => whole,
     });
     let range = match whole.and_then(WholeNumber::as_number) {
         Some(number) => NumberRange::of(number),
         None => within_type(range, ty),
     };
-    let is_own = matches!(op, Op::Tid | Op::TidLinear | Op::ThreadIdx | Op::LaneId);
-    let is_uniform = !is_own && operands.iter().all(|&id| table.get(id).facts.is_uniform);
+    let is_uniform = !stated.is(OpTrait::OfThread) && operands.iter().all(|&id| table.get(id).facts.is_uniform);
     ValueFacts { range, whole, is_uniform }
 }
 
 /// Returns what lanes of a warp get of each other's values, of which the first operand is their own.
 pub(super) fn exchanged(table: &NumberTable, op: Op, operands: &[NumberId], ty: Type) -> ValueFacts {
     let facts = ValueFacts::of_type(ty);
+    let Some(exchange) = catalogue::facts(op).exchange else { return facts };
     let of = |index: usize| table.get(operands[index]).facts;
-    match op {
-        Op::WarpReduceMin | Op::WarpReduceMax => ValueFacts { range: of(0).range, is_uniform: true, ..facts },
-        Op::WarpReduceAdd if elem(ty).is_some_and(|elem| elem.is_float()) => {
+    match exchange {
+        LaneExchange::One => ValueFacts { range: of(0).range, is_uniform: true, ..facts },
+        LaneExchange::Sum if elem(ty).is_some_and(Scalar::is_float) => {
             let NumberRange { low, high } = of(0).range;
-            ValueFacts {
-                range: NumberRange::new(low.min(32.0 * low), high.max(32.0 * high)),
-                is_uniform: true,
-                ..facts
-            }
+            let n_lanes = f64::from(WARP_SIZE);
+            let range = NumberRange::new(low.min(n_lanes * low), high.max(n_lanes * high));
+            ValueFacts { range, is_uniform: true, ..facts }
         }
-        Op::Shuffle => ValueFacts { is_uniform: of(1).is_uniform, ..of(0) },
-        Op::ShuffleUp | Op::ShuffleDown | Op::ShuffleXor => ValueFacts { is_uniform: false, ..of(0) },
-        op if is_of_warp(op) => ValueFacts { is_uniform: op != Op::MatchAny, ..facts },
-        _ => facts,
+        LaneExchange::Told => ValueFacts { is_uniform: of(1).is_uniform, ..of(0) },
+        LaneExchange::Neighbour => ValueFacts { is_uniform: false, ..of(0) },
+        LaneExchange::Sum | LaneExchange::Agreed => ValueFacts { is_uniform: true, ..facts },
+        LaneExchange::Own => ValueFacts { is_uniform: false, ..facts },
     }
-}
-
-/// Returns true if lanes of a warp exchange their values by it.
-pub(super) fn is_of_warp(op: Op) -> bool {
-    use Op::{Ballot, MatchAll, MatchAny, Shuffle, ShuffleDown, ShuffleUp, ShuffleXor, WarpAll, WarpAny};
-    use Op::{WarpReduceAdd, WarpReduceAnd, WarpReduceMax, WarpReduceMin, WarpReduceOr, WarpReduceXor};
-    matches!(op, Ballot | MatchAll | MatchAny | Shuffle | ShuffleDown | ShuffleUp | ShuffleXor | WarpAll | WarpAny)
-        || matches!(op, WarpReduceAdd | WarpReduceAnd | WarpReduceMax | WarpReduceMin | WarpReduceOr | WarpReduceXor)
 }
 
 /// Returns what a whole number is a multiple of.
 fn whole(table: &NumberTable, op: Op, operands: &[NumberId], ty: Type) -> Option<WholeNumber> {
-    let whole = |index: usize| table.get(*operands.get(index)?).facts.whole;
-    let number = |index: usize| table.as_number(*operands.get(index)?).filter(|x| x.trunc() == *x).map(|x| x as i64);
-    let is_int = elem(ty).is_some_and(|elem| elem.is_int());
-    let found = match op {
-        // A number as a condition says whether it is not zero.
-        Op::Cast if elem(ty) == Some(Scalar::Bool) => return None,
-        Op::Cast if !is_int => return whole(0),
-        Op::Cast | Op::Component => whole(0),
-        Op::Neg => whole(0).zip(WholeNumber::of(-1.0)).map(|(x, minus)| x * minus),
-        Op::Mul if ty.as_composite().is_none() => whole(0).zip(whole(1)).map(|(a, b)| a * b),
-        Op::Min | Op::Max => whole(0).zip(whole(1)).map(|(a, b)| a.or(b)),
-        Op::Select => whole(1).zip(whole(2)).map(|(a, b)| a.or(b)),
-        Op::Mod => whole(0).zip(number(1)).and_then(|(x, modulus)| x.remainder(modulus)),
-        Op::BitAnd => match (number(0), number(1)) {
-            (Some(mask), _) => whole(1).and_then(|x| x.masked(mask)),
-            (_, Some(mask)) => whole(0).and_then(|x| x.masked(mask)),
-            _ => None,
-        }
-        .and_then(|rest| WholeNumber::of(rest as f64)),
-        Op::Floor | Op::Ceil | Op::Trunc | Op::Rint | Op::Round | Op::Sign | Op::Step | Op::Nonzero => {
-            Some(WholeNumber::ANY)
-        }
-        _ => None,
-    };
-    if is_int { found.or(Some(WholeNumber::ANY)) } else { found }
-}
-
-/// Tells whether numbers are not zero, as a number.
-fn is_not_zero(range: NumberRange) -> NumberRange {
-    NumberRange::new(f64::from(range.low > 0.0 || range.high < 0.0), f64::from(range != NumberRange::of(0.0)))
+    let wholes: SmallVec<[Option<WholeNumber>; 4]> = operands.iter().map(|&id| table.get(id).facts.whole).collect();
+    let number = |&id: &NumberId| table.as_number(id).filter(|x| x.trunc() == *x).map(|x| x as i64);
+    let numbers: SmallVec<[Option<i64>; 4]> = operands.iter().map(number).collect();
+    let found = catalogue::whole(op, &WholeOperands { operands: &wholes, numbers: &numbers, ty });
+    if elem(ty).is_some_and(Scalar::is_int) { found.or(Some(WholeNumber::ANY)) } else { found }
 }
 
 #[cfg(test)]

@@ -1,122 +1,167 @@
 //! Operations that have no effect on operands of which enough is known.
 
 use super::known::{LinearSum, NumberId, NumberTable, ValueOrigin, square};
-use super::results::is_of_warp;
-use super::whole::WholeNumber;
+use crate::catalogue::{self, OpTrait, Redundancy};
+use crate::number_range::NumberRange;
+use crate::whole_number::WholeNumber;
 use polyloom::Op;
 
 /// Returns what is wrong with an operation on these values, if something is.
 pub(super) fn fault(table: &NumberTable, op: Op, operands: &[NumberId]) -> Option<&'static str> {
-    let range = |index: usize| table.range(operands[index]);
-    let number = |index: usize| table.as_number(operands[index]);
-    let whole = |index: usize| table.get(operands[index]).facts.whole;
-    let is_multiple = |index: usize, of: usize| {
-        let (a, b) = (&table.get(operands[index]).sum, &table.get(operands[of]).sum);
-        a.constant == 0.0 && b.constant == 0.0 && a.ratio(b).is_some()
-    };
-    let made_by = |index: usize, ops: &[Op]| match &table.get(operands[index]).origin {
-        ValueOrigin::Op { op, .. } => ops.contains(op),
-        _ => false,
-    };
-    let is_negated = |index: usize| {
-        let sum = &table.get(operands[index]).sum;
-        sum.constant <= 0.0 && !sum.terms.is_empty() && sum.terms.iter().all(|&(_, times)| times < 0.0)
-    };
     if operands.iter().all(|&id| table.as_number(id).is_some()) {
         return None;
     }
-    match op {
-        Op::Min | Op::Max if operands.len() == 2 => {
-            let apart = table.difference(operands[0], operands[1]);
-            let repeats = |index: usize, other: usize| match &table.get(operands[index]).origin {
-                ValueOrigin::Op { op: inner, operands: of, .. } => *inner == op && of.contains(&operands[other]),
-                _ => false,
-            };
-            let exceeds = |index: usize, other: usize| exceeds(table, operands[index], operands[other]);
-            match () {
-                () if apart.low >= 0.0 || apart.high <= 0.0 || exceeds(0, 1) || exceeds(1, 0) => {
-                    Some("always gives the same one of the two")
-                }
-                () if repeats(0, 1) || repeats(1, 0) => Some("has been taken before"),
-                () => None,
-            }
-        }
-        Op::Clamp => {
-            let (above, below) =
-                (table.difference(operands[0], operands[1]), table.difference(operands[2], operands[0]));
-            match () {
-                () if above.high <= 0.0 || below.high <= 0.0 => Some("always gives a bound"),
-                () if above.low >= 0.0 || below.low >= 0.0 => Some("never reaches a bound"),
-                () => None,
-            }
-        }
-        Op::Abs if range(0).low >= 0.0 => Some("is of a number that is not negative"),
-        Op::Abs if is_negated(0) => Some("takes back a minus"),
-        Op::Abs if made_by(0, &[Op::Sign]) => Some("is of a sign"),
-        Op::Length | Op::LengthSq if is_negated(0) => Some("takes back a minus"),
-        Op::Normalize if is_scaled(&table.get(operands[0]).sum) => Some("takes back a scale"),
-        Op::Copysign if is_negated(0) || made_by(0, &[Op::Abs]) => Some("takes back a sign"),
-        Op::Copysign if made_by(1, &[Op::Copysign]) => Some("takes a sign from a sign"),
-        Op::Copysign if sign(table, operands[0]) == sign(table, operands[1]) => Some("takes the sign that is there"),
-        Op::Copysign if range(1).low >= 0.0 || range(1).high <= 0.0 => Some("always takes the same sign"),
-        Op::Mod if is_multiple(0, 1) => Some("is of multiples of one value"),
-        Op::Mod => {
-            let apart = table.difference(operands[1], operands[0]);
-            let is_less = range(0).size() < range(1).abs().low || (range(0).low >= 0.0 && apart.low > 0.0);
-            // Far below zero, a divisor that is larger is smaller in size.
-            let is_told = apart.low > 0.0 && apart.low == apart.high && range(0).low > -0.5 * apart.low;
-            (is_less || is_told || is_within(table, operands[0], operands[1])).then_some("leaves what it is given")
-        }
-        Op::Frac if range(0).size() < 1.0 => Some("leaves what it is given"),
-        Op::Floor | Op::Ceil | Op::Trunc | Op::Rint | Op::Round | Op::Frac if whole(0).is_some() => {
-            Some("is of a whole number")
-        }
-        Op::BitCount if is_shifted(&table.get(operands[0]).sum) => Some("takes back a scale"),
-        Op::BitAnd | Op::BitOr if number(1).is_some_and(|mask| keeps(table, op, operands[0], mask)) => {
-            Some("leaves what it is given")
-        }
-        Op::Cross if table.get(operands[0]).direction == table.get(operands[1]).direction => {
-            Some("is of vectors of one direction")
-        }
-        Op::Dot | Op::CwDiv
-            if operands[0] != operands[1] && table.get(operands[0]).direction == table.get(operands[1]).direction =>
-        {
-            Some("is of vectors of one direction")
-        }
-        Op::Div if table.get(operands[0]).sum == table.get(operands[1]).sum || is_multiple(0, 1) => {
-            Some("is of multiples of one value")
-        }
-        op if is_of_warp(op) && table.get(operands[0]).facts.is_uniform => Some("is of what all lanes have"),
-        Op::Sub if n_shared(table, operands[0], operands[1]) > 1 => Some("takes away what was added"),
-        Op::Lerp if number(0) == Some(0.0) || number(1) == Some(0.0) => Some("is a product"),
-        Op::Sub | Op::Atan2 if operands[0] == operands[1] => Some("is of a value and itself"),
-        Op::Select if operands[1] == operands[2] => Some("chooses between equal values"),
-        Op::BitAnd | Op::BitOr | Op::BitXor if operands[0] == operands[1] => Some("is of a value and itself"),
-        Op::Length | Op::LengthSq | Op::Normalize if made_by(0, UNIT) => Some("is of a vector of length 1"),
-        Op::Mul | Op::Div if number(1) == Some(1.0) => Some("changes nothing"),
-        Op::Add | Op::Sub if number(1) == Some(0.0) => Some("changes nothing"),
-        Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge => {
-            let apart = table.difference(operands[0], operands[1]);
-            let is_decided = match op {
-                Op::Lt | Op::Ge => apart.high < 0.0 || apart.low >= 0.0,
-                Op::Le | Op::Gt => apart.high <= 0.0 || apart.low > 0.0,
-                _ => apart.high < 0.0 || apart.low > 0.0 || (apart.low == 0.0 && apart.high == 0.0),
-            };
-            let shared =
-                table.get(operands[0]).sum.terms.iter().find(|term| table.get(operands[1]).sum.terms.contains(term));
-            match shared {
-                _ if is_decided => Some("is always the same"),
-                Some(_) => Some("has one term on both sides"),
-                None => None,
-            }
-        }
-        _ => None,
+    let operation = NumberedOperation { table, op, operands };
+    let ways = catalogue::facts(op).redundancies;
+    ways.iter().find(|&&redundancy| operation.is_redundant(redundancy)).map(|&redundancy| what(redundancy))
+}
+
+/// Returns what is said of an operation that is redundant in this way.
+fn what(redundancy: Redundancy) -> &'static str {
+    match redundancy {
+        Redundancy::OneOfTwo => "always gives the same one of the two",
+        Redundancy::TakenBefore => "has been taken before",
+        Redundancy::AlwaysBound => "always gives a bound",
+        Redundancy::NeverBound => "never reaches a bound",
+        Redundancy::NotNegative => "is of a number that is not negative",
+        Redundancy::LosesMinus => "takes back a minus",
+        Redundancy::OfSign => "is of a sign",
+        Redundancy::LosesScale | Redundancy::LosesShift => "takes back a scale",
+        Redundancy::LosesSign => "takes back a sign",
+        Redundancy::SignOfSign => "takes a sign from a sign",
+        Redundancy::SignThatIsThere => "takes the sign that is there",
+        Redundancy::OneSign => "always takes the same sign",
+        Redundancy::Multiples | Redundancy::MultiplesOrSame => "is of multiples of one value",
+        Redundancy::BelowModulus | Redundancy::BelowOne | Redundancy::IdleMask => "leaves what it is given",
+        Redundancy::WholeOperand => "is of a whole number",
+        Redundancy::OneDirection | Redundancy::OneDirectionOfTwo => "is of vectors of one direction",
+        Redundancy::OfOneLength => "is of a vector of length 1",
+        Redundancy::UniformOperand => "is of what all lanes have",
+        Redundancy::SharedComponents => "takes away what was added",
+        Redundancy::BlendWithZero => "is a product",
+        Redundancy::SameOperands => "is of a value and itself",
+        Redundancy::SameChoices => "chooses between equal values",
+        Redundancy::ByOne | Redundancy::WithZero => "changes nothing",
+        Redundancy::Decided => "is always the same",
+        Redundancy::SharedTerm => "has one term on both sides",
     }
+}
+
+/// An operation on values of which something is known.
+struct NumberedOperation<'a> {
+    table: &'a NumberTable,
+    op: Op,
+    operands: &'a [NumberId],
+}
+
+impl NumberedOperation<'_> {
+    fn is_redundant(&self, redundancy: Redundancy) -> bool {
+        let (table, operands) = (self.table, self.operands);
+        let number = |index: usize| table.as_number(operands[index]);
+        match redundancy {
+            Redundancy::OneOfTwo => self.is_one_of_two(),
+            Redundancy::TakenBefore => self.has_been_taken(),
+            Redundancy::AlwaysBound => self.apart(0, 1).high <= 0.0 || self.apart(2, 0).high <= 0.0,
+            Redundancy::NeverBound => self.apart(0, 1).low >= 0.0 || self.apart(2, 0).low >= 0.0,
+            Redundancy::NotNegative => self.range(0).low >= 0.0,
+            Redundancy::LosesMinus => is_negated(self.sum(0)),
+            Redundancy::OfSign => self.is_made_by(0, |op| op == Op::Sign),
+            Redundancy::LosesScale => is_scaled(self.sum(0)),
+            Redundancy::LosesSign => is_negated(self.sum(0)) || self.is_made_by(0, |op| op == Op::Abs),
+            Redundancy::SignOfSign => self.is_made_by(1, |op| op == Op::Copysign),
+            Redundancy::SignThatIsThere => sign(table, operands[0]) == sign(table, operands[1]),
+            Redundancy::OneSign => self.range(1).low >= 0.0 || self.range(1).high <= 0.0,
+            Redundancy::Multiples => self.has_multiples(),
+            Redundancy::MultiplesOrSame => self.sum(0) == self.sum(1) || self.has_multiples(),
+            Redundancy::BelowModulus => self.is_below_modulus(),
+            Redundancy::BelowOne => self.range(0).size() < 1.0,
+            Redundancy::WholeOperand => table.get(operands[0]).facts.whole.is_some(),
+            Redundancy::LosesShift => is_shifted(self.sum(0)),
+            Redundancy::IdleMask => number(1).is_some_and(|mask| keeps(table, self.op, operands[0], mask)),
+            Redundancy::OneDirection => self.has_one_direction(),
+            Redundancy::OneDirectionOfTwo => operands[0] != operands[1] && self.has_one_direction(),
+            Redundancy::OfOneLength => self.is_made_by(0, |op| catalogue::facts(op).is(OpTrait::UnitLength)),
+            Redundancy::UniformOperand => table.get(operands[0]).facts.is_uniform,
+            Redundancy::SharedComponents => n_shared(table, operands[0], operands[1]) > 1,
+            Redundancy::BlendWithZero => number(0) == Some(0.0) || number(1) == Some(0.0),
+            Redundancy::SameOperands => operands[0] == operands[1],
+            Redundancy::SameChoices => operands[1] == operands[2],
+            Redundancy::ByOne => number(1) == Some(1.0),
+            Redundancy::WithZero => number(1) == Some(0.0),
+            Redundancy::Decided => self.is_decided(),
+            Redundancy::SharedTerm => self.sum(0).terms.iter().any(|term| self.sum(1).terms.contains(term)),
+        }
+    }
+
+    fn range(&self, index: usize) -> NumberRange {
+        self.table.range(self.operands[index])
+    }
+
+    fn sum(&self, index: usize) -> &LinearSum {
+        &self.table.get(self.operands[index]).sum
+    }
+
+    /// The range of the difference of two operands.
+    fn apart(&self, index: usize, other: usize) -> NumberRange {
+        self.table.difference(self.operands[index], self.operands[other])
+    }
+
+    fn is_made_by(&self, index: usize, is_meant: impl Fn(Op) -> bool) -> bool {
+        match &self.table.get(self.operands[index]).origin {
+            ValueOrigin::Op { op, .. } => is_meant(*op),
+            _ => false,
+        }
+    }
+
+    fn is_one_of_two(&self) -> bool {
+        let &[a, b] = self.operands else { return false };
+        let apart = self.apart(0, 1);
+        apart.low >= 0.0 || apart.high <= 0.0 || exceeds(self.table, a, b) || exceeds(self.table, b, a)
+    }
+
+    fn has_been_taken(&self) -> bool {
+        let &[a, b] = self.operands else { return false };
+        let repeats = |value: NumberId, other: NumberId| is_made_of(self.table, value, self.op, |id| id == other);
+        repeats(a, b) || repeats(b, a)
+    }
+
+    fn has_multiples(&self) -> bool {
+        let (a, b) = (self.sum(0), self.sum(1));
+        a.constant == 0.0 && b.constant == 0.0 && a.ratio(b).is_some()
+    }
+
+    fn is_below_modulus(&self) -> bool {
+        let (range, apart) = (self.range(0), self.apart(1, 0));
+        let is_less = range.size() < self.range(1).abs().low || (range.low >= 0.0 && apart.low > 0.0);
+        // Far below zero, a divisor that is larger is smaller in size.
+        let is_told = apart.low > 0.0 && apart.low == apart.high && range.low > -0.5 * apart.low;
+        is_less || is_told || is_within(self.table, self.operands[0], self.operands[1])
+    }
+
+    fn has_one_direction(&self) -> bool {
+        let direction = |index: usize| self.table.get(self.operands[index]).direction;
+        direction(0) == direction(1)
+    }
+
+    /// Returns true if a comparison comes out the same for all numbers that its operands may be.
+    fn is_decided(&self) -> bool {
+        let apart = self.apart(0, 1);
+        match catalogue::facts(self.op).order {
+            // At zero `<` and `>=` come out as they do above it, the others as below.
+            Some(order) if order.is_less == order.is_strict => apart.high < 0.0 || apart.low >= 0.0,
+            Some(_) => apart.high <= 0.0 || apart.low > 0.0,
+            None => apart.high < 0.0 || apart.low > 0.0 || (apart.low == 0.0 && apart.high == 0.0),
+        }
+    }
+}
+
+/// Returns true if it is minus a sum of which no term is taken away.
+fn is_negated(sum: &LinearSum) -> bool {
+    sum.constant <= 0.0 && !sum.terms.is_empty() && sum.terms.iter().all(|&(_, times)| times < 0.0)
 }
 
 /// Returns the value whose sign this value has, and whether the sign is changed.
 fn sign(table: &NumberTable, mut id: NumberId) -> (NumberId, bool) {
-    use Op::{Asin, Asinh, Atan, Atanh, Cbrt, Erf, Erfinv, Expm1, Frac, Sinh, Tanh, Trunc};
     let mut is_changed = false;
     loop {
         let known = table.get(id);
@@ -125,14 +170,9 @@ fn sign(table: &NumberTable, mut id: NumberId) -> (NumberId, bool) {
                 is_changed ^= times < 0.0;
                 id = term;
             }
-            (
-                _,
-                ValueOrigin::Op {
-                    op: Asin | Asinh | Atan | Atanh | Cbrt | Erf | Erfinv | Expm1 | Frac | Sinh | Tanh | Trunc,
-                    operands,
-                    ..
-                },
-            ) => id = operands[0],
+            (_, ValueOrigin::Op { op, operands, .. }) if catalogue::facts(*op).is(OpTrait::KeepsSign) => {
+                id = operands[0]
+            }
             _ => return (id, is_changed),
         }
     }
@@ -213,13 +253,3 @@ fn is_made_of(table: &NumberTable, id: NumberId, wanted: Op, is_meant: impl Fn(N
         _ => false,
     }
 }
-
-/// Holds what gives vectors and quaternions of length 1.
-const UNIT: &[Op] = &[
-    Op::Normalize,
-    Op::QuatFromEuler,
-    Op::QuatRpy,
-    Op::SampleUnitRing,
-    Op::SampleUnitSphereSurface,
-    Op::SampleUnitHemisphereSurface,
-];

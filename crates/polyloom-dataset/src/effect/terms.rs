@@ -1,7 +1,7 @@
 //! What values are sums of, component by component where they are vectors.
 
 use super::known::{LinearSum, NumberId, NumberTable, ValueOrigin, meet, range_of_type, text};
-use crate::generate::{NumberRange, elem};
+use crate::number_range::{NumberRange, elem};
 use polyloom::{Composite, Imm, InstData, Op, Type};
 use smallvec::SmallVec;
 

@@ -1,14 +1,16 @@
 //! The walk through a kernel and the functions it calls, in the order of execution.
 
 use super::arms;
-use super::finding::{EffectFinding, is_place};
+use super::finding::{EffectFinding, is_load, is_place};
 use super::known::{NumberId, NumberTable, Text, ValueFacts, ValueOrigin, meet, text};
 use super::learn::CompoundConditions;
 use super::results::{self, exchanged, facts};
 use super::rules::{fault, is_of_integers};
 use super::terms::{self, SumTerms};
-use super::whole::WholeNumber;
-use crate::generate::{InputValues, NumberRange, ProgramInput, within_type};
+use crate::catalogue::{self, OpTrait};
+use crate::generate::{InputValues, ProgramInput};
+use crate::number_range::{NumberRange, within_type};
+use crate::whole_number::WholeNumber;
 use polyloom::op::OpEffect;
 use polyloom::{FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value, scalar_bits};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -442,12 +444,7 @@ impl<'a> EffectWalk<'a> {
         let is_kept = operands.first().is_some_and(|array| self.elements.contains_key(array));
         let time = if is_load(data.op) && !is_kept { self.time } else { 0 };
         let mut operands: SmallVec<[NumberId; 4]> = operands.into();
-        let commutes = match data.op {
-            Op::Min | Op::Max | Op::Dot | Op::CwMul | Op::BitAnd | Op::BitOr | Op::BitXor | Op::Eq | Op::Ne => true,
-            Op::Mul => ty.as_composite().is_none(),
-            _ => false,
-        };
-        if commutes {
+        if catalogue::facts(data.op).is(OpTrait::Commutes) && (data.op != Op::Mul || ty.as_composite().is_none()) {
             operands.sort_unstable();
         }
         ValueOrigin::Op { op: data.op, operands, imm, time, result: result as u32 }
@@ -500,10 +497,6 @@ impl<'a> EffectWalk<'a> {
     }
 }
 
-fn is_load(op: Op) -> bool {
-    matches!(op, Op::ArrayLoad | Op::LoadReadonly)
-}
-
 /// Returns true if what it gives depends on its parameters alone.
 fn is_pure(function: &Function) -> bool {
     let is_of_memory =
@@ -518,11 +511,7 @@ fn is_vector(ty: Type) -> bool {
 
 /// Returns what an operation adds to the length of a text.
 fn own_length(op: Op) -> u32 {
-    match op {
-        Op::Const | Op::Cast | Op::Construct | Op::Component | Op::ComponentAt | Op::ArrayLoad | Op::LoadReadonly => 0,
-        op if is_place(op) => 0,
-        _ => 1,
-    }
+    u32::from(!catalogue::facts(op).is(OpTrait::Unwritten) && !is_place(op))
 }
 
 /// Returns what a counter may be.

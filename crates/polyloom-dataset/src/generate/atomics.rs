@@ -1,11 +1,11 @@
 //! Kernels whose threads write to the same elements, so that the order makes no difference.
 
-use super::domain::OperandNeed;
 use super::elementwise::begin;
 use super::expr::{BindingStrength, GeneratedExpr};
 use super::generator::{KernelGenerator, held_together};
 use super::program::{Category, DatasetProgram, ProgramExtent};
-use super::range::NumberRange;
+use crate::catalogue::OperandNeed;
+use crate::number_range::NumberRange;
 use polyloom::{Op, Random, Type};
 
 /// A kernel of atomics.
@@ -179,9 +179,9 @@ impl KernelGenerator {
     fn stepped(&mut self, value: GeneratedExpr) -> GeneratedExpr {
         let range = value.range.rising(f64::floor).or(value.range.rising(f64::ceil));
         match self.random.below(6) {
-            0 => self.named_call(Op::Floor, &value, range),
-            1 => self.named_call(Op::Round, &value, range),
-            2 => self.named_call(Op::Ceil, &value, range),
+            0 => self.applied_within(Op::Floor, &[&value], range),
+            1 => self.applied_within(Op::Round, &[&value], range),
+            2 => self.applied_within(Op::Ceil, &[&value], range),
             _ => value,
         }
     }

@@ -1,11 +1,11 @@
 //! Kernels whose threads work together: shared memory and warps.
 
-use super::domain::OperandNeed;
 use super::elementwise::begin;
 use super::expr::GeneratedExpr;
 use super::generator::KernelGenerator;
 use super::program::{Category, DatasetProgram, ProgramExtent};
-use super::range::NumberRange;
+use crate::catalogue::OperandNeed;
+use crate::number_range::NumberRange;
 use polyloom::{Random, Type};
 
 /// Blocks of this shape, and what threads read.

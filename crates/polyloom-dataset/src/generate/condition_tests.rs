@@ -1,6 +1,6 @@
 //! The tests that conditions are made of: what they compare, and what is known once one of them has been passed.
 
-use super::range::NumberRange;
+use crate::number_range::NumberRange;
 use smallvec::SmallVec;
 
 /// A comparison of a value with a number.

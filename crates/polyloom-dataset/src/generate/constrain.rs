@@ -1,11 +1,12 @@
 //! What brings values to where functions are defined, where nothing that is known of them is enough.
 
 use super::bounded_value::BoundedValue;
-use super::domain::OperandNeed;
 use super::expr::GeneratedExpr;
 use super::generator::KernelGenerator;
-use super::range::NumberRange;
+use crate::catalogue::{OpTrait, OperandNeed, expected};
+use crate::number_range::NumberRange;
 use polyloom::{Composite, Op, Scalar, Type};
+use smallvec::SmallVec;
 
 impl KernelGenerator {
     /// The expression, or one made of it that is as needed.
@@ -88,7 +89,7 @@ impl KernelGenerator {
     fn with_size(&mut self, expr: GeneratedExpr) -> (GeneratedExpr, GeneratedExpr) {
         let size = match expr.range.low >= 0.0 {
             true => expr.clone(),
-            false => self.named_call(Op::Abs, &expr, expr.range.abs()),
+            false => self.applied(Op::Abs, &[&expr]),
         };
         (expr, size)
     }
@@ -115,7 +116,7 @@ impl KernelGenerator {
                     ty,
                     NumberRange::within(f64::from(modulus - 1)),
                 );
-                let size = self.named_call(Op::Abs, &rest, NumberRange::new(0.0, f64::from(modulus - 1)));
+                let size = self.applied(Op::Abs, &[&rest]);
                 (rest, size)
             }
         }
@@ -161,12 +162,7 @@ impl KernelGenerator {
                     _ => self.random.pick(&[1.0, 0.5, 0.1, 2.0, 0.25, 1.5]),
                 };
                 if self.random.one_in(4) && expr.range.low < least && expr.range.high > least + 1.0 {
-                    return self.named_call2(
-                        Op::Max,
-                        &expr,
-                        &self.number(least),
-                        expr.range.max(NumberRange::of(least)),
-                    );
+                    return self.applied(Op::Max, &[&expr, &self.number(least)]);
                 }
                 let not_negative = match expr.range.low >= 0.0 {
                     true => expr,
@@ -193,15 +189,17 @@ impl KernelGenerator {
             OperandNeed::Moderate => 8.0,
             _ => 1e5,
         };
-        let levelled = matches!(expr.head, Some(Op::Tanh | Op::Sin | Op::Cos | Op::Clamp | Op::Atan));
+        let levelled = expr.has(OpTrait::LevelsOff);
         for _ in 0..4 {
             return match self.random.below(9) {
-                0 if size <= 6.0 && !levelled => self.named_call(Op::Tanh, &expr, range.of_sign(1.0)),
+                0 if size <= 6.0 && !levelled => self.applied_within(Op::Tanh, &[&expr], range.of_sign(1.0)),
                 1 | 2 if size <= 100.0 && !levelled => {
                     let op = self.random.pick(&[Op::Sin, Op::Cos]);
-                    self.named_call(op, &expr, NumberRange::within(1.0))
+                    self.applied_within(op, &[&expr], NumberRange::within(1.0))
                 }
-                3 if most > 2.0 && size <= 1e3 && !levelled => self.named_call(Op::Atan, &expr, range.of_sign(1.6)),
+                3 if most > 2.0 && size <= 1e3 && !levelled => {
+                    self.applied_within(Op::Atan, &[&expr], range.of_sign(1.6))
+                }
                 4 => {
                     let bound = self.random.pick(&[1.0_f64, 1.5, 2.0, 2.5, 3.0]).min(most);
                     // A value that is often beyond its limits says little, because the limits replace it.
@@ -222,7 +220,7 @@ impl KernelGenerator {
                     let square = GeneratedExpr::binary("*", &expr, &expr, ty, range.squared());
                     let more =
                         GeneratedExpr::binary("+", &self.number(1.0), &square, ty, square.range + NumberRange::of(1.0));
-                    let root = self.named_call(Op::Sqrt, &more, more.range.rising(f64::sqrt));
+                    let root = self.applied(Op::Sqrt, &[&more]);
                     GeneratedExpr::binary("/", &expr, &root, ty, range.of_sign(1.0))
                 }
                 8 if size <= 1e3 && most > 1.0 && range.low < 0.0 => {
@@ -237,14 +235,14 @@ impl KernelGenerator {
                 // A number of which nothing is known may be infinite.
                 _ if size > 1e30 && self.reaches(&expr, -1.0, 1.0) => self.clamped(&expr, -1.0, 1.0),
                 _ if need == OperandNeed::Finite && size > 1e3 && size <= 1e14 && self.random.one_in(3) => {
-                    self.named_call(Op::Cbrt, &expr, range.rising_about(f64::cbrt))
+                    self.applied(Op::Cbrt, &[&expr])
                 }
                 _ if need == OperandNeed::Finite && size > 1e3 && !matches!(expr.head, Some(Op::Log)) => {
                     let not_negative = self.not_negative(expr);
                     let not_negative = self.short(not_negative);
                     let range = not_negative.range + NumberRange::of(1.0);
                     let more = GeneratedExpr::binary("+", &self.number(1.0), &not_negative, ty, range);
-                    self.named_call(Op::Log, &more, range.rising_about(f64::ln))
+                    self.applied(Op::Log, &[&more])
                 }
                 _ => continue,
             };
@@ -253,13 +251,13 @@ impl KernelGenerator {
             0 | 1 if size <= 5.0 * most.min(3.0) && self.reaches(&expr, -most.min(3.0), most.min(3.0)) => {
                 return self.clamped(&expr, -most.min(3.0), most.min(3.0));
             }
-            2..=4 if most > 2.0 && size <= 1e6 => return self.named_call(Op::Atan, &expr, range.of_sign(1.6)),
+            2..=4 if most > 2.0 && size <= 1e6 => return self.applied_within(Op::Atan, &[&expr], range.of_sign(1.6)),
             2..=4 if size <= 1e6 && !levelled => {
-                let angle = self.named_call(Op::Atan, &expr, range.of_sign(1.6));
+                let angle = self.applied_within(Op::Atan, &[&expr], range.of_sign(1.6));
                 let share = self.number(0.5);
                 return GeneratedExpr::binary("*", &share, &angle, ty, range.of_sign(0.8));
             }
-            5 if size <= 1e4 && !levelled => return self.named_call(Op::Sin, &expr, NumberRange::within(1.0)),
+            5 if size <= 1e4 && !levelled => return self.applied_within(Op::Sin, &[&expr], NumberRange::within(1.0)),
             _ => {}
         }
         self.levelled(expr)
@@ -270,7 +268,7 @@ impl KernelGenerator {
         let (expr, ty) = (self.once(expr), self.real);
         let size = match expr.range.low >= 0.0 {
             true => expr.clone(),
-            false => self.named_call(Op::Abs, &expr, expr.range.abs()),
+            false => self.applied(Op::Abs, &[&expr]),
         };
         let more = GeneratedExpr::binary("+", &self.number(1.0), &size, ty, size.range + NumberRange::of(1.0));
         GeneratedExpr::binary("/", &expr, &more, ty, expr.range.of_sign(1.0))
@@ -293,7 +291,7 @@ impl KernelGenerator {
         match self.random.below(3) {
             0 if expr.range.size() <= 100.0 => {
                 let op = self.random.pick(&[Op::Cos, Op::Sin]);
-                let wave = self.named_call(op, &expr, NumberRange::within(1.0));
+                let wave = self.applied_within(op, &[&expr], NumberRange::within(1.0));
                 let most = self.pick_number(&[0.9, 0.75, 0.8, 0.5]);
                 let part = GeneratedExpr::binary("*", &most, &wave, ty, NumberRange::within(most.range.high));
                 let range = NumberRange::of(1.0) + part.range;
@@ -323,19 +321,16 @@ impl KernelGenerator {
         match self.random.below(6) {
             0 | 1 if range.size() <= 100.0 => {
                 let op = self.random.pick(&[Op::Cos, Op::Sin]);
-                let wave = self.named_call(op, &expr, NumberRange::within(1.0));
+                let wave = self.applied_within(op, &[&expr], NumberRange::within(1.0));
                 let half = GeneratedExpr::binary("*", &self.number(0.5), &wave, ty, NumberRange::within(0.5));
                 GeneratedExpr::binary("+", &self.number(0.5), &half, ty, NumberRange::new(0.0, 1.0))
             }
             2 if range.size() <= 1e3 => {
                 let low = self.pick_number(&[-1.0, 0.0, -0.5]);
                 let high = self.pick_number(&[1.0, 2.0, 1.5]);
-                let call = self.builtin("smoothstep");
-                GeneratedExpr::call(&call, &[&low, &high, &expr], ty, NumberRange::new(0.0, 1.0)).by(Op::Smoothstep)
+                self.applied_within(Op::Smoothstep, &[&low, &high, &expr], NumberRange::new(0.0, 1.0))
             }
-            3 if range.low >= 0.0 && (1.0..=1e3).contains(&range.high) => {
-                self.named_call(Op::Frac, &expr, NumberRange::new(0.0, 1.0))
-            }
+            3 if range.low >= 0.0 && (1.0..=1e3).contains(&range.high) => self.applied(Op::Frac, &[&expr]),
             _ if self.reaches(&expr, 0.0, 1.0) => self.clamped(&expr, 0.0, 1.0),
             _ => {
                 let part = self.levelled(expr);
@@ -357,10 +352,8 @@ impl KernelGenerator {
                 let expr = self.once(expr);
                 GeneratedExpr::binary("*", &expr, &expr, ty, range.squared())
             }
-            2 if range.high > 0.5 => {
-                self.named_call2(Op::Max, &expr, &self.number(0.0), range.max(NumberRange::of(0.0)))
-            }
-            _ => self.named_call(Op::Abs, &expr, range.abs()),
+            2 if range.high > 0.5 => self.applied(Op::Max, &[&expr, &self.number(0.0)]),
+            _ => self.applied(Op::Abs, &[&expr]),
         }
     }
 
@@ -444,24 +437,25 @@ impl KernelGenerator {
         GeneratedExpr::binary("/", &expr, &divisor, ty, NumberRange::within(bound))
     }
 
-    pub(super) fn named_call(&mut self, op: Op, x: &GeneratedExpr, range: NumberRange) -> GeneratedExpr {
-        GeneratedExpr::call(&self.builtin(op.name()), &[x], x.ty, range).by(op)
+    /// A call of a builtin that gives what its first operand is, in the range that the catalogue says.
+    pub(super) fn applied(&self, op: Op, args: &[&GeneratedExpr]) -> GeneratedExpr {
+        let ranges: SmallVec<[NumberRange; 4]> = args.iter().map(|arg| arg.range).collect();
+        let types: SmallVec<[Type; 4]> = args.iter().map(|arg| arg.ty).collect();
+        self.applied_within(op, args, expected(op, &ranges, args[0].ty, &types, false))
     }
 
-    fn named_call2(&mut self, op: Op, x: &GeneratedExpr, y: &GeneratedExpr, range: NumberRange) -> GeneratedExpr {
-        GeneratedExpr::call(&self.builtin(op.name()), &[x, y], x.ty, range).by(op)
+    /// The same in a range that leaves room beyond the catalogue's, or is known from what the operands have in common.
+    pub(super) fn applied_within(&self, op: Op, args: &[&GeneratedExpr], range: NumberRange) -> GeneratedExpr {
+        GeneratedExpr::call(&self.builtin(op.name()), args, args[0].ty, range).by(op)
     }
 
     /// The value between bounds, of which those that it never passes are left out.
     fn clamped(&mut self, x: &GeneratedExpr, low: f64, high: f64) -> GeneratedExpr {
         let (least, most) = (self.number_of(x.ty, low), self.number_of(x.ty, high));
         match (x.range.low < low, x.range.high > high) {
-            (true, true) => {
-                let call = self.builtin("clamp");
-                GeneratedExpr::call(&call, &[x, &least, &most], x.ty, NumberRange::new(low, high)).by(Op::Clamp)
-            }
-            (true, false) => self.named_call2(Op::Max, x, &least, x.range.max(NumberRange::of(low))),
-            (false, true) => self.named_call2(Op::Min, x, &most, x.range.min(NumberRange::of(high))),
+            (true, true) => self.applied(Op::Clamp, &[x, &least, &most]),
+            (true, false) => self.applied(Op::Max, &[x, &least]),
+            (false, true) => self.applied(Op::Min, &[x, &most]),
             (false, false) => x.clone(),
         }
     }

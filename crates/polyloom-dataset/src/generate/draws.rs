@@ -1,38 +1,39 @@
 //! Kernels with random numbers.
 
-use super::domain::OperandNeed;
 use super::elementwise::begin;
 use super::expr::GeneratedExpr;
 use super::generator::KernelGenerator;
 use super::program::{Category, DatasetProgram};
-use super::range::NumberRange;
+use crate::catalogue::{OpTrait, OperandNeed, expected, facts};
+use crate::number_range::NumberRange;
 use polyloom::{Composite, Op, Random, Scalar, Type};
 
-/// Returns what a draw is called, its type and what it may be.
-fn kinds() -> [(&'static str, Type, NumberRange); 11] {
-    let vec = |len| Type::Composite(Composite::Vector { elem: Scalar::F32, len });
-    let unit = NumberRange::within(1.0);
-    [
-        ("randf", Type::F32, NumberRange::new(0.0, 1.0)),
-        ("randn", Type::F32, NumberRange::within(6.0)),
-        ("randf", Type::F32, NumberRange::new(0.0, 1.0)),
-        ("sample_unit_ring", vec(2), unit),
-        ("sample_unit_disk", vec(2), unit),
-        ("sample_unit_square", vec(2), unit),
-        ("sample_triangle", vec(2), unit),
-        ("sample_unit_sphere_surface", vec(3), unit),
-        ("sample_unit_sphere", vec(3), unit),
-        ("sample_unit_cube", vec(3), unit),
-        ("sample_unit_hemisphere", vec(3), unit),
-    ]
+/// What is drawn, the likelier the more often it is here.
+const DRAWS: [Op; 11] = [
+    Op::Randf,
+    Op::Randn,
+    Op::Randf,
+    Op::SampleUnitRing,
+    Op::SampleUnitDisk,
+    Op::SampleUnitSquare,
+    Op::SampleTriangle,
+    Op::SampleUnitSphereSurface,
+    Op::SampleUnitSphere,
+    Op::SampleUnitCube,
+    Op::SampleUnitHemisphere,
+];
+
+/// Returns the type of what an op draws from a state alone.
+fn drawn_type(op: Op) -> Type {
+    let results = op.info().signatures.iter().find_map(|signature| signature.result_types(&[Type::U32]));
+    results.and_then(|results| results.first().copied()).unwrap_or(Type::F32)
 }
 
 /// A kernel with random numbers.
 pub(super) fn draft(random: Random, difficulty: u8) -> Option<DatasetProgram> {
     let mut g = begin(random, Category::Random);
-    let kinds = kinds();
-    for (_, ty, _) in kinds {
-        if let Some(composite) = ty.as_composite()
+    for op in DRAWS {
+        if let Some(composite) = drawn_type(op).as_composite()
             && g.random.one_in(4)
             && !g.composites.contains(&composite)
         {
@@ -92,25 +93,14 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<DatasetProgram> {
 impl KernelGenerator {
     /// A variable with a random value.
     fn draw(&mut self, state: &str) -> usize {
-        let fits: Vec<(&str, Type, NumberRange)> = kinds()
-            .into_iter()
-            .filter(|(_, ty, _)| ty.as_composite().is_none_or(|composite| self.composites.contains(&composite)))
-            .collect();
-        let (name, ty, mut range) = self.random.pick(&fits);
+        let is_known =
+            |op: &Op| drawn_type(*op).as_composite().is_none_or(|composite| self.composites.contains(&composite));
+        let fits: Vec<Op> = DRAWS.into_iter().filter(is_known).collect();
+        let op = self.random.pick(&fits);
+        let (stated, ty) = (facts(op), drawn_type(op));
+        let mut range = expected(op, &[], ty, &[], false);
         let mut args = state.to_owned();
-        let mut words = match name {
-            "randf" => "a random number from 0 to 1",
-            "randn" => "a normally distributed random number",
-            "sample_unit_ring" => "a random point on the unit circle",
-            "sample_unit_disk" => "a random point in the unit disk",
-            "sample_unit_square" => "a random point in the unit square",
-            "sample_triangle" => "a random pair of barycentric coordinates",
-            "sample_unit_sphere_surface" => "a random direction",
-            "sample_unit_sphere" => "a random point in the unit ball",
-            "sample_unit_cube" => "a random point in the unit cube",
-            _ => "a random point in the unit hemisphere",
-        }
-        .to_owned();
+        let mut words = stated.noun.unwrap_or_default().to_owned();
         if self.random.one_in(8) && self.scalars.contains(&Scalar::I32) {
             let (low, high) = (self.random.below(4), 6 + self.random.below(20));
             let call = self.builtin("randi");
@@ -124,22 +114,15 @@ impl KernelGenerator {
             self.explain(format!("`{roll}` is a random whole number from {low} to {}.", high - 1));
             return index;
         }
-        if name == "randf" && self.random.one_in(2) {
+        if op == Op::Randf && self.random.one_in(2) {
             let (low, high) = self.random.pick(&[(-1.0, 1.0), (0.5, 2.0), (-0.5, 0.5), (0.0, 4.0)]);
             args = format!("{state}, {low:?}, {high:?}");
             words = format!("a random number from {low:?} to {high:?}");
             range = NumberRange::new(low, high);
         }
-        let call = self.builtin(name);
-        let names: &[&str] = match (name, ty.as_composite()) {
-            (_, Some(_)) => &["sample", "drawn", "jitter", "point", "kick"],
-            ("randn", _) => &["z", "noise", "gauss", "shock", "eps_n"],
-            _ => &["r", "u", "xi", "rnd", "chance"],
-        };
-        let is_of_one_length =
-            matches!(name, "sample_unit_ring" | "sample_unit_sphere_surface" | "sample_unit_hemisphere_surface");
-        let index = self.let_like(names, &format!("{call}({args})"), ty, range);
-        if is_of_one_length {
+        let call = self.builtin(op.name());
+        let index = self.let_like(stated.words.names, &format!("{call}({args})"), ty, range);
+        if stated.is(OpTrait::UnitLength) {
             self.variables[index].head = Some(Op::Normalize);
         }
         let name = self.text(index);

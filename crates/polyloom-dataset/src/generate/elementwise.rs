@@ -3,9 +3,9 @@
 use super::expr::GeneratedExpr;
 use super::generator::{KernelGenerator, name_of};
 use super::program::{Category, DatasetProgram};
-use super::range::NumberRange;
 use super::sum_parts::SumParts;
 use super::usage;
+use crate::number_range::NumberRange;
 use polyloom::{Composite, MAX_DIMS, Random, Scalar, Type};
 
 /// A kernel of straight lines.

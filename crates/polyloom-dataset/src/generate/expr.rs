@@ -1,9 +1,11 @@
 //! Expressions: text, with what is known of their values.
 
 use super::condition_tests::{ConditionTest, negated};
-use super::range::NumberRange;
 use super::sum_parts::SumParts;
 use super::words::{self, OperandWords};
+use crate::catalogue::{OpTrait, facts, op_of_operator};
+use crate::number_range::NumberRange;
+use polyloom::op::OpGroup;
 use polyloom::{Op, Type};
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -244,16 +246,8 @@ impl GeneratedExpr {
             "+" | "-" | "*" if is_number(a) => b.parts.multiple_of,
             _ => None,
         };
-        let head = match operator {
-            "+" => Some(Op::Add),
-            "-" => Some(Op::Sub),
-            "*" | "@" => Some(Op::Mul),
-            "/" => Some(Op::Div),
-            "//" => Some(Op::FloorDiv),
-            "%" => Some(Op::Mod),
-            "**" => Some(Op::Pow),
-            _ => None,
-        };
+        let op = op_of_operator(if operator == "@" { "*" } else { operator }, 2);
+        let head = op.filter(|op| matches!(op.info().group, OpGroup::Arithmetic | OpGroup::Math));
         let scaled = match (operator, a.is_constant(), b.is_constant()) {
             ("*", true, false) => Some(Rc::new((a.range.low, true, b.clone()))),
             ("*", false, true) => Some(Rc::new((b.range.low, false, a.clone()))),
@@ -353,9 +347,14 @@ impl GeneratedExpr {
         self.uses.len() == 1 && self.binding == BindingStrength::Atom && !self.text.contains('(')
     }
 
+    /// Returns true if the builtin that gives it has the property.
+    pub(super) fn has(&self, property: OpTrait) -> bool {
+        self.head.is_some_and(|op| facts(op).is(property))
+    }
+
     /// Returns true if it is a direction, because its length says nothing.
     pub(super) fn is_of_one_length(&self) -> bool {
-        matches!(self.head, Some(Op::Normalize | Op::QuatFromEuler | Op::QuatRpy))
+        self.has(OpTrait::UnitLength)
     }
 
     /// Returns true if it is a number.

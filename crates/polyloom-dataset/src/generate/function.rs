@@ -1,12 +1,12 @@
 //! Functions that kernels call.
 
-use super::domain::OperandNeed;
 use super::expr::GeneratedExpr;
 use super::generated_function::GeneratedFunction;
 use super::generator::KernelGenerator;
 use super::names::{self, NameRole};
 use super::program::{Category, DatasetProgram};
-use super::range::NumberRange;
+use crate::catalogue::OperandNeed;
+use crate::number_range::NumberRange;
 use polyloom::{Op, Random, Type};
 
 /// A kernel whose work is done by functions.

@@ -1,6 +1,6 @@
 //! A function that a kernel in the making may call: its name, its types and the range of its result.
 
-use super::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::Type;
 
 /// A function of one result.

@@ -9,12 +9,13 @@ use super::docstring::{self, DocSentence, FunctionSummary};
 use super::expr::{BindingStrength, GeneratedExpr};
 use super::generated_function::GeneratedFunction;
 use super::names::{KernelNames, NameRole};
-use super::overloads::{OVERLOADS, TypeChoices, is_in_warp};
+use super::overloads::{OVERLOADS, TypeChoices};
 use super::program::{ProgramExtent, ProgramInput};
-use super::range::NumberRange;
 use super::sum_parts::SumParts;
 use super::usage::{self, NameUsage, repeats};
 use super::{hoist, words};
+use crate::catalogue::{DrawFrequency, WarpSupport, facts};
+use crate::number_range::NumberRange;
 use polyloom::{Composite, Op, Random, Scalar, Type};
 use smallvec::smallvec;
 use std::fmt::Write as _;
@@ -159,9 +160,9 @@ impl KernelGenerator {
         for overload in OVERLOADS.iter() {
             if last != Some(overload.op) {
                 last = Some(overload.op);
-                keep = random.below(10) < share && (!shared || is_in_warp(overload.op));
+                keep = random.below(10) < share && (!shared || facts(overload.op).warp != WarpSupport::None);
             }
-            kept.push(keep || is_basic(overload.op));
+            kept.push(keep || facts(overload.op).frequency == DrawFrequency::Basic);
         }
         let arithmetic = random.pick(&[20, 40, 60, 80]);
         let (at_sign, powers_called, named_components) = (random.one_in(2), random.one_in(2), random.one_in(2));
@@ -788,12 +789,6 @@ fn as_clause(sentence: &str) -> String {
 pub(super) fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| format!("{}{}", first.to_ascii_uppercase(), chars.as_str())).unwrap_or_default()
-}
-
-/// Returns what no kernel is without.
-fn is_basic(op: polyloom::Op) -> bool {
-    use polyloom::Op::{Add, Mul, Sub};
-    matches!(op, Add | Sub | Mul)
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ mod condition_tests;
 mod constrain;
 mod difficulty;
 mod docstring;
-mod domain;
 mod draws;
 mod elementwise;
 mod expr;
@@ -25,7 +24,6 @@ mod known;
 mod names;
 mod overloads;
 mod program;
-mod range;
 mod roles;
 mod rows;
 mod sense;
@@ -38,9 +36,7 @@ mod values;
 mod weave;
 mod words;
 
-pub(crate) use domain::{elem, n_components, numbers_of, result, within_type};
 pub use program::{Category, DatasetProgram, InputValues, ProgramExtent, ProgramInput, UnknownCategory};
-pub(crate) use range::NumberRange;
 
 use polyloom::Random;
 

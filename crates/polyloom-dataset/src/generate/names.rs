@@ -2,6 +2,7 @@
 
 use super::program::Category;
 use super::sum_parts::SumParts;
+use crate::catalogue::{self, OpWords};
 use polyloom::{Op, Random, Type};
 
 const SCALARS: [&str; 31] = [
@@ -223,52 +224,8 @@ pub(super) fn is_builtin(name: &str) -> bool {
 
 /// Returns what a value that comes from this operation is called.
 fn names_of(op: Op, parts: &SumParts) -> &'static [&'static str] {
-    match op {
-        Op::Add | Op::Sub if parts.has_number => &["shifted", "moved", "biased"],
-        Op::Add => &["total", "combined", "joint", "both"],
-        Op::Sub => &["diff", "delta", "gap"],
-        Op::Mul if parts.has_number => &["scaled", "weighted"],
-        Op::Mul | Op::CwMul => &["prod", "product"],
-        Op::Div | Op::CwDiv => &["ratio", "quotient", "quot"],
-        Op::Mod => &["wrapped", "remainder", "rem"],
-        Op::Frac => &["fraction", "frac_part"],
-        Op::FloorDiv => &["floored", "n_whole"],
-        Op::Min => &["lesser", "smaller", "low"],
-        Op::Max => &["greater", "larger", "high"],
-        Op::Clamp => &["clipped", "bounded", "limited"],
-        Op::Abs => &["size", "abs_value"],
-        Op::Length => &["dist", "norm", "magnitude"],
-        Op::LengthSq => &["norm_sq", "dist_sq"],
-        Op::Dot | Op::Ddot | Op::SpatialDot => &["dotted", "overlap"],
-        Op::Cross => &["crossed", "perp"],
-        Op::Sin | Op::Cos => &["wave", "osc"],
-        Op::Asin | Op::Acos | Op::Atan | Op::Atan2 => &["angle", "phi"],
-        Op::Exp | Op::Exp2 => &["expo", "exponential"],
-        Op::Hypot => &["hypotenuse"],
-        Op::Fma => &["fused"],
-        Op::Copysign => &["signed"],
-        Op::Sinh | Op::Cosh => &["hyper", "hyperbolic"],
-        Op::Asinh | Op::Acosh | Op::Atanh => &["inv_hyper"],
-        Op::Outer => &["outer_product"],
-        Op::Skew => &["skewed"],
-        Op::Log | Op::Log2 | Op::Log10 | Op::Log1p => &["log_value", "logged"],
-        Op::Sqrt | Op::Cbrt => &["root"],
-        Op::Rsqrt => &["inv_root"],
-        Op::Pow => &["power", "powered"],
-        Op::Tanh | Op::Erf | Op::Smoothstep => &["squashed", "eased"],
-        Op::Lerp | Op::QuatSlerp => &["mixed", "blend"],
-        Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc => &["rounded", "stepped"],
-        Op::Normalize => &["unit", "direction"],
-        Op::Neg => &["negated", "opposite"],
-        Op::Select => &["chosen", "picked", "selected"],
-        Op::Transpose => &["transposed"],
-        Op::Inverse | Op::QuatInverse => &["inverse"],
-        Op::Determinant => &["det"],
-        Op::Trace => &["trace"],
-        Op::BitCount => &["n_bits", "popcount"],
-        Op::QuatRotate | Op::QuatRotateInv => &["rotated", "turned"],
-        _ => &[],
-    }
+    let words = &catalogue::facts(op).words;
+    words.names_with_number.filter(|_| parts.has_number).unwrap_or(words.names)
 }
 
 /// Returns what a kernel does, by its category and, where its result is computed of the array itself, the operation
@@ -291,55 +248,15 @@ pub(super) fn verbs(category: Category, outer: Option<Op>) -> &'static [&'static
 
 /// Returns what a function may be called by what its result comes from.
 pub(super) fn functions(outer: Option<Op>) -> &'static [&'static str] {
-    match outer {
-        Some(Op::Add) => &["combine", "join", "add_up"],
-        Some(Op::Sub) => &["contrast", "difference", "deviate"],
-        Some(Op::Mul | Op::CwMul) => &["weigh", "modulate", "couple"],
-        Some(Op::Div | Op::CwDiv) => &["relate", "rescale", "proportion"],
-        Some(Op::Mod | Op::Frac) => &["wrap", "fold", "cycle"],
-        Some(Op::Clamp) => &["limit", "confine", "saturate"],
-        Some(Op::Max) => &["raise_to", "at_least", "floor_by"],
-        Some(Op::Min) => &["cap", "at_most", "lower_to"],
-        Some(Op::Tanh | Op::Erf | Op::Atan | Op::Smoothstep) => &["squash", "saturate", "soften"],
-        Some(Op::Sin | Op::Cos) => &["ripple", "wave", "oscillate"],
-        Some(Op::Exp | Op::Exp2 | Op::Expm1) => &["grow", "exponential"],
-        Some(Op::Log | Op::Log2 | Op::Log10 | Op::Log1p) => &["log_scale", "compress"],
-        Some(Op::Sqrt | Op::Cbrt) => &["root_scale", "take_root"],
-        Some(Op::Pow) => &["power_law", "raise_power"],
-        Some(Op::Abs | Op::Length | Op::LengthSq | Op::NormL1 | Op::Hypot) => &["magnitude", "extent_size"],
-        Some(Op::Lerp | Op::QuatSlerp) => &["blend", "interpolate"],
-        Some(Op::Dot | Op::Ddot) => &["project", "correlate"],
-        Some(Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc) => &["quantize", "snap"],
-        Some(Op::Normalize) => &["direct", "orient"],
-        Some(Op::Select) => &["choose", "select"],
-        _ => &["respond", "transfer", "convert", "evaluate", "transform", "derive"],
-    }
+    words_of(outer).functions
 }
 
 pub(super) fn verbs_of(outer: Option<Op>) -> &'static [&'static str] {
-    match outer {
-        Some(Op::Add) => &["combine", "offset", "add_to", "shift"],
-        Some(Op::Sub) => &["shift", "offset", "contrast"],
-        Some(Op::Mul | Op::CwMul) => &["scale", "weigh", "modulate"],
-        Some(Op::Div | Op::CwDiv) => &["divide", "rescale", "relate"],
-        Some(Op::Mod | Op::Frac) => &["wrap", "fold", "reduce_range_of"],
-        Some(Op::Min | Op::Max | Op::Clamp) => &["bound", "limit", "clip", "cap"],
-        Some(Op::Tanh | Op::Erf | Op::Atan | Op::Smoothstep) => &["saturate", "squash", "soften", "compress"],
-        Some(Op::Sin | Op::Cos) => &["oscillate", "wave_of"],
-        Some(Op::Exp | Op::Exp2 | Op::Expm1) => &["exponentiate", "grow"],
-        Some(Op::Log | Op::Log2 | Op::Log10 | Op::Log1p) => &["log_scale", "compress", "take_log_of"],
-        Some(Op::Sqrt | Op::Cbrt) => &["take_root_of", "compress"],
-        Some(Op::Pow) => &["raise", "power_of"],
-        Some(Op::Abs | Op::Length | Op::LengthSq | Op::NormL1 | Op::Hypot) => &["measure", "magnitude_of", "size_of"],
-        Some(Op::Lerp | Op::QuatSlerp) => &["blend", "interpolate", "mix"],
-        Some(Op::Dot | Op::Ddot) => &["project", "correlate", "contract"],
-        Some(Op::Floor | Op::Ceil | Op::Round | Op::Rint | Op::Trunc) => &["quantize", "round", "discretize"],
-        Some(Op::Normalize) => &["normalize", "direction_of"],
-        Some(Op::QuatRotate | Op::QuatRotateInv) => &["rotate", "turn", "orient"],
-        Some(Op::BitAnd | Op::BitOr | Op::BitXor | Op::Lshift | Op::Rshift) => &["encode", "pack", "mask"],
-        Some(Op::Neg) => &["negate", "flip"],
-        _ => &["transform", "map", "process", "evaluate_on", "compute_from", "derive_from"],
-    }
+    words_of(outer).verbs
+}
+
+fn words_of(outer: Option<Op>) -> OpWords {
+    outer.map_or(OpWords::NONE, |op| catalogue::facts(op).words)
 }
 
 fn arrays_of(elem: Type) -> &'static [&'static str] {

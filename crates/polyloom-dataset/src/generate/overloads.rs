@@ -1,5 +1,6 @@
 //! The overloads of builtins that kernels may call: those of the op table that give one value, and those that real Warp has.
 
+use crate::catalogue::{self, DrawFrequency, WarpSupport};
 use polyloom::op::{OpGroup, Signature};
 use polyloom::{Composite, Op, Scalar, Type};
 use std::collections::HashMap;
@@ -25,10 +26,9 @@ pub(super) struct TypeChoices {
 pub(super) static OVERLOADS: LazyLock<Vec<BuiltinOverload>> = LazyLock::new(|| {
     use OpGroup::{Arithmetic, Bits, Comparison, Core, Math, Vector};
     let is_value = |info: &&'static polyloom::op::OpInfo| {
-        // All finite numbers give the same answer, so that `pos` does nothing.
-        let is_dull = matches!(info.op, Op::IsNan | Op::IsInf | Op::IsFinite | Op::Pos | Op::Unot);
+        let is_drawn = catalogue::facts(info.op).frequency != DrawFrequency::Never;
         let group = matches!(info.group, Arithmetic | Bits | Comparison | Math | Vector) || info.op == Op::Select;
-        info.is_builtin() && info.is_pure() && (group && info.group != Core || info.op == Op::Select) && !is_dull
+        info.is_builtin() && info.is_pure() && (group && info.group != Core || info.op == Op::Select) && is_drawn
     };
     let of = |info: &'static polyloom::op::OpInfo| {
         let plain = |signature: &&'static Signature| {
@@ -51,37 +51,15 @@ pub(super) fn giving(ty: Type) -> Arc<[usize]> {
     found
 }
 
-/// Ops that real Warp does not have.
-pub(super) fn is_in_warp(op: Op) -> bool {
-    !matches!(
-        op,
-        Op::Fma | Op::Asinh | Op::Acosh | Op::Atanh | Op::Exp2 | Op::Expm1 | Op::Log1p | Op::Rsqrt | Op::Hypot
-    )
-}
-
 /// Returns true if real Warp takes operands of these types.
 pub(super) fn is_in_warp_of(op: Op, types: &[Type]) -> bool {
     let first = types[0].as_composite();
-    let moves = types.iter().any(|ty| matches!(ty.as_composite(), Some(Composite::Transform { .. })));
-    match op {
-        // Transformations are added, and multiplied by numbers and each other.
-        Op::Neg | Op::Div | Op::CwMul | Op::CwDiv if moves => false,
-        Op::CwMul | Op::CwDiv => !matches!(first, Some(Composite::Quaternion { .. })),
-        // Warp has `float32` alone there.
-        Op::SmoothNormalize
-        | Op::NormHuber
-        | Op::NormPseudoHuber
-        | Op::NormL1
-        | Op::QuatToRpy
-        | Op::QuatFromEuler
-        | Op::QuatToEuler
-        | Op::QuatTwist
-        | Op::QuatTwistAngle
-        | Op::QuatTwistAngleSigned
-        | Op::QuatBetweenVectors
-        | Op::TransformTwist
-        | Op::TransformWrench
-        | Op::VelocityAtPoint => first.is_none_or(|composite| composite.elem() == Scalar::F32),
-        _ => true,
+    let moves = || types.iter().any(|ty| matches!(ty.as_composite(), Some(Composite::Transform { .. })));
+    match catalogue::facts(op).warp {
+        WarpSupport::All => true,
+        WarpSupport::NoTransforms => !moves(),
+        WarpSupport::NoRotations => !moves() && !matches!(first, Some(Composite::Quaternion { .. })),
+        WarpSupport::Float32 => first.is_none_or(|composite| composite.elem() == Scalar::F32),
+        WarpSupport::None => false,
     }
 }

@@ -1,11 +1,11 @@
 //! Kernels that go along the rows of an array: reductions and scans.
 
-use super::domain::OperandNeed;
 use super::elementwise::begin;
 use super::expr::GeneratedExpr;
 use super::generator::KernelGenerator;
 use super::program::{Category, DatasetProgram, ProgramExtent};
-use super::range::NumberRange;
+use crate::catalogue::OperandNeed;
+use crate::number_range::NumberRange;
 use polyloom::{Random, Type};
 
 /// Rows are not longer than this.

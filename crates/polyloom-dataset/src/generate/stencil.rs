@@ -4,7 +4,7 @@ use super::elementwise::begin;
 use super::expr::GeneratedExpr;
 use super::generator::KernelGenerator;
 use super::program::{Category, DatasetProgram, ProgramExtent};
-use super::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::{Random, Type};
 
 /// Describes what happens at the edges.

@@ -1,12 +1,12 @@
 //! Kernels over structs.
 
-use super::domain::OperandNeed;
 use super::elementwise::begin;
 use super::expr::GeneratedExpr;
 use super::generator::{KernelGenerator, name_of};
 use super::program::{Category, DatasetProgram, InputValues, ProgramExtent, ProgramInput};
-use super::range::NumberRange;
 use super::roles;
+use crate::catalogue::OperandNeed;
+use crate::number_range::NumberRange;
 use polyloom::{Composite, Random, Type};
 
 const NAMES: [(&str, &[&str]); 10] = [

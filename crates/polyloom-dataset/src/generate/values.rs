@@ -1,12 +1,12 @@
 //! Expressions of a given type over the op table.
 
 use super::condition_tests::ConditionTest;
-use super::domain::{OperandNeed, expected, n_components, need, within_type};
 use super::expr::{BindingStrength, GeneratedExpr};
 use super::generator::{GeneratedVariable, KernelGenerator, name_of};
 use super::overloads::{BuiltinOverload, OVERLOADS, TypeChoices, giving, is_in_warp_of};
-use super::range::NumberRange;
-use super::sense::{is_flat, is_pointless, is_rare, mistakes_angle};
+use super::sense::{is_pointless, mistakes_angle};
+use crate::catalogue::{DrawFrequency, OpKind, OpTrait, OperandNeed, expected, facts};
+use crate::number_range::{NumberRange, within_type};
 use polyloom::op::{OpSpelling, ResultChoice, TypeClass};
 use polyloom::{Composite, Op, Random, Scalar, Type};
 use smallvec::SmallVec;
@@ -19,7 +19,7 @@ const LONG: usize = 34;
 fn divides_by_rotation(op: Op, types: &[Type]) -> bool {
     let is_rotation =
         |ty: &Type| matches!(ty.as_composite(), Some(Composite::Quaternion { .. } | Composite::Transform { .. }));
-    matches!(op, Op::Div | Op::CwDiv) && types.get(1).is_some_and(is_rotation)
+    facts(op).kind == OpKind::Quotient && types.get(1).is_some_and(is_rotation)
 }
 
 /// Describes what an overload leaves open is taken from the types of the kernel.
@@ -159,7 +159,7 @@ impl KernelGenerator {
             // A sum with a number could be compared with another number.
             let is_plain = a.is_bare() || !a.parts.is_moved && !a.parts.is_scaled;
             // Nor do bounds change on which side of a number between them a value is.
-            let is_plain = is_plain && !matches!(a.head, Some(Op::Clamp | Op::Min | Op::Max));
+            let is_plain = is_plain && !a.has(OpTrait::Limits);
             if self.differs(&a) && is_plain {
                 break;
             }
@@ -220,7 +220,8 @@ impl KernelGenerator {
         overloads.sort_by_key(|overload| overload.op);
         let mut ops: Vec<Op> = overloads.iter().map(|overload| overload.op).collect();
         ops.dedup();
-        let is_common = |op: &Op| matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div);
+        let is_common =
+            |op: &Op| matches!(facts(*op).frequency, DrawFrequency::Basic | DrawFrequency::CommonOfFloats(_));
         let common = ops.iter().copied().filter(is_common).collect();
         let choices = Rc::new(TypeChoices { ops, common, overloads });
         self.choices.push((ty, Rc::clone(&choices)));
@@ -244,12 +245,12 @@ impl KernelGenerator {
             true => self.random.pick(&choices.ops),
             false => self.random.pick(&choices.common),
         };
-        let divides = ty == self.whole && matches!(op, Op::Div | Op::Rshift | Op::Mod);
-        let is_step = matches!(op, Op::Step | Op::Nonzero | Op::Sign | Op::Copysign | Op::Clamp | Op::Smoothstep);
-        if is_rare(op) && !self.random.one_in(3) {
-            return None;
-        }
-        if (is_flat(op) || divides) && !self.random.one_in(if is_step { 12 } else { 6 }) {
+        let one_in = match facts(op).frequency {
+            DrawFrequency::OneIn(n) => n,
+            DrawFrequency::OfFloats(n) | DrawFrequency::CommonOfFloats(n) if ty == self.whole => n,
+            _ => 1,
+        };
+        if one_in > 1 && !self.random.one_in(one_in) {
             return None;
         }
         let first = choices.overloads.partition_point(|overload| overload.op < op);
@@ -269,39 +270,36 @@ impl KernelGenerator {
 
     /// This builtin of operands of these types.
     fn call(&mut self, op: Op, types: &[Type], ty: Type, depth: usize) -> Option<GeneratedExpr> {
+        let stated = facts(op);
+        let has_bounds = stated.is(OpTrait::BoundsLast) || stated.is(OpTrait::BoundsFirst);
         let mut args: Vec<GeneratedExpr> = Vec::with_capacity(types.len());
         let first_axis = if types.len() == 4 { self.random.below(3) as i32 } else { 0 };
         for (index, &operand) in types.iter().enumerate() {
             let arg = match (op, operand) {
                 // Bounds are numbers, which [`KernelGenerator::bounds`] puts in order.
-                (Op::Clamp | Op::Smoothstep, _) if index > 0 => self.constant(operand),
+                _ if has_bounds && index > 0 => self.constant(operand),
                 (Op::Select, Type::BOOL) => self.condition(depth - 1),
                 // Axes, each once.
-                (Op::QuatFromEuler | Op::QuatToEuler, Type::I32) => GeneratedExpr::int((first_axis + index as i32) % 3),
-                _ => self.operand(operand, need(op, index), index == 0, depth - 1),
+                (_, Type::I32) if stated.is(OpTrait::TakesAxes) => GeneratedExpr::int((first_axis + index as i32) % 3),
+                _ => self.operand(operand, stated.need(index), index == 0, depth - 1),
             };
             args.push(arg);
         }
         if is_pointless(op, &args) || mistakes_angle(op, &args[0]) {
             return None;
         }
-        if (op == Op::Clamp || op == Op::Smoothstep) && !self.bounds(op, &mut args) {
+        if has_bounds && !self.bounds(stated.is(OpTrait::BoundsFirst), &mut args) {
             return None;
         }
         let range = |args: &[GeneratedExpr]| {
             let ranges: SmallVec<[NumberRange; 4]> = args.iter().map(|arg| arg.range).collect();
             let is_same = args.len() == 2 && args[0].text == args[1].text;
-            match op {
-                Op::Mul if is_same && types[0].as_composite().is_none() => ranges[0].squared(),
-                Op::CwMul if is_same => ranges[0].squared(),
-                Op::Dot | Op::Ddot if is_same => ranges[0].squared() * NumberRange::of(n_components(types) as f64),
-                _ => expected(op, &ranges, ty, types),
-            }
+            expected(op, &ranges, ty, types, is_same)
         };
         // Sums and products of whole numbers are kept from wrapping around.
         let wraps =
             |args: &[GeneratedExpr]| ty == self.whole && within_type(range(args), ty) != range(args).rising(f64::trunc);
-        if matches!(op, Op::Add | Op::Sub | Op::Mul) && wraps(&args) {
+        if stated.frequency == DrawFrequency::Basic && wraps(&args) {
             args = args.into_iter().map(|arg| self.constrain(arg, OperandNeed::Moderate)).collect();
             if is_pointless(op, &args) {
                 return None;
@@ -336,7 +334,7 @@ impl KernelGenerator {
     }
 
     /// Makes the bounds among the operands constants in order, with room between them for what is bounded, if it has any.
-    fn bounds(&mut self, op: Op, args: &mut [GeneratedExpr]) -> bool {
+    fn bounds(&mut self, are_first: bool, args: &mut [GeneratedExpr]) -> bool {
         let [a, b, c] = args else { return false };
         let is_whole = a.ty == self.whole;
         // Much of a wide range is never reached.
@@ -356,11 +354,11 @@ impl KernelGenerator {
             true => (self.int(low as i32), self.int(high as i32)),
             false => (self.number((low * 100.0).round() / 100.0), self.number((high * 100.0).round() / 100.0)),
         };
-        if is_whole || op == Op::Clamp {
-            (*b, *c) = (low, high);
-        } else {
+        if are_first {
             *c = std::mem::replace(a, low);
             *b = high;
+        } else {
+            (*b, *c) = (low, high);
         }
         true
     }
@@ -464,17 +462,19 @@ impl KernelGenerator {
         let need = if value.range.size() * steps > 1e5 { OperandNeed::Moderate } else { OperandNeed::Finite };
         let mut value = self.constrain(value, need);
         if self.whole.as_scalar().is_some_and(Scalar::is_unsigned_int) && value.range.low < 0.0 {
-            value = self.named_call(Op::Abs, &value, value.range.abs());
+            value = self.applied(Op::Abs, &[&value]);
         }
         let value = self.short(value);
         let scaled = self.times(&value, steps);
         let scaled = self.constrain(scaled, OperandNeed::Finite);
         let (floor, ceil) = (scaled.range.rising(f64::floor), scaled.range.rising(f64::ceil));
         let inner = match self.random.below(8) {
-            0 => self.named_call(Op::Floor, &scaled, floor),
-            1 => self.named_call(Op::Round, &scaled, floor.or(ceil)),
-            2 => self.named_call(Op::Ceil, &scaled, ceil),
-            3 if self.real == Type::F32 || !self.is_shared() => self.named_call(Op::Rint, &scaled, floor.or(ceil)),
+            0 => self.applied(Op::Floor, &[&scaled]),
+            1 => self.applied_within(Op::Round, &[&scaled], floor.or(ceil)),
+            2 => self.applied(Op::Ceil, &[&scaled]),
+            3 if self.real == Type::F32 || !self.is_shared() => {
+                self.applied_within(Op::Rint, &[&scaled], floor.or(ceil))
+            }
             _ => scaled,
         };
         GeneratedExpr::call(&self.cast_name(self.whole), &[&inner], self.whole, floor.or(ceil))
@@ -507,10 +507,10 @@ impl KernelGenerator {
             [rows, cols] => {
                 let (row, mut col) = (self.random.below(rows.into()), self.random.below(cols.into()));
                 // The others are zeros.
-                match whole.head {
-                    Some(Op::Diag) => col = row,
-                    Some(Op::Skew) if col == row => col = (row + 1) % usize::from(cols),
-                    _ => {}
+                if whole.has(OpTrait::ZeroOffDiagonal) {
+                    col = row;
+                } else if whole.has(OpTrait::ZeroOnDiagonal) && col == row {
+                    col = (row + 1) % usize::from(cols);
                 }
                 GeneratedExpr::part(whole, &format!("[{row}, {col}]"), elem)
             }

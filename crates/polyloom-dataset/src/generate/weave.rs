@@ -1,9 +1,9 @@
 //! What kernels grown from a skeleton are woven of: named values, and expressions that depend on what they must.
 
-use super::domain::OperandNeed;
 use super::expr::GeneratedExpr;
 use super::generator::KernelGenerator;
-use super::range::NumberRange;
+use crate::catalogue::OperandNeed;
+use crate::number_range::NumberRange;
 use polyloom::Type;
 
 impl KernelGenerator {

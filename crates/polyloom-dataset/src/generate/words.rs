@@ -1,5 +1,8 @@
 //! Expressions in words, for docstrings: the outermost operation in prose, what it is of as formulas.
 
+use crate::catalogue;
+use polyloom::Op;
+
 /// An operand: words, or code that stands in backticks.
 #[derive(Clone, Copy)]
 pub(super) enum OperandWords<'a> {
@@ -20,106 +23,14 @@ impl OperandWords<'_> {
     }
 }
 
-/// Holds what functions give, `{}` being their operands.
-const NOUNS: [(&str, &str); 70] = [
-    ("abs", "the absolute value of {}"),
-    ("acos", "the inverse cosine of {}"),
-    ("acosh", "the inverse hyperbolic cosine of {}"),
-    ("argmax", "the position of the largest component of {}"),
-    ("argmin", "the position of the smallest component of {}"),
-    ("asin", "the inverse sine of {}"),
-    ("asinh", "the inverse hyperbolic sine of {}"),
-    ("atan", "the inverse tangent of {}"),
-    ("atan2", "the four-quadrant inverse tangent of {} over {}"),
-    ("atanh", "the inverse hyperbolic tangent of {}"),
-    ("bit_count", "the number of set bits of {}"),
-    ("cbrt", "the cube root of {}"),
-    ("ceil", "{} rounded up"),
-    ("clamp", "{} limited to the range from {} to {}"),
-    ("copysign", "{} with the sign of {}"),
-    ("cos", "the cosine of {}"),
-    ("cosh", "the hyperbolic cosine of {}"),
-    ("cross", "the cross product of {} and {}"),
-    ("cw_div", "the component-wise quotient of {} and {}"),
-    ("cw_mul", "the component-wise product of {} and {}"),
-    ("ddot", "the double contraction of {} and {}"),
-    ("degrees", "{} in degrees"),
-    ("determinant", "the determinant of {}"),
-    ("diag", "the diagonal matrix of {}"),
-    ("dot", "the dot product of {} and {}"),
-    ("erf", "the error function of {}"),
-    ("erfc", "the complementary error function of {}"),
-    ("exp", "the exponential of {}"),
-    ("exp2", "two to the power of {}"),
-    ("expm1", "the exponential of {} less one"),
-    ("float", "{} as a float"),
-    ("floor", "{} rounded down"),
-    ("fma", "{} times {} plus {}"),
-    ("frac", "the fractional part of {}"),
-    ("get_diag", "the diagonal of {}"),
-    ("hypot", "the hypotenuse with legs {} and {}"),
-    ("int", "{} as an integer"),
-    ("inverse", "the inverse of {}"),
-    ("length", "the length of {}"),
-    ("length_sq", "the squared length of {}"),
-    ("lerp", "the mix of {} and {} in the proportion {}"),
-    ("log", "the natural logarithm of {}"),
-    ("log10", "the decimal logarithm of {}"),
-    ("log1p", "the logarithm of one plus {}"),
-    ("log2", "the binary logarithm of {}"),
-    ("max", "the larger of {} and {}"),
-    ("min", "the smaller of {} and {}"),
-    ("norm_l1", "the sum of the absolute components of {}"),
-    ("normalize", "the direction of {}"),
-    ("outer", "the outer product of {} and {}"),
-    ("pow", "{} to the power of {}"),
-    ("quat_inverse", "the inverse rotation of {}"),
-    ("quat_rotate", "{1} rotated by {0}"),
-    ("quat_rotate_inv", "{1} rotated back by {0}"),
-    ("radians", "{} in radians"),
-    ("rint", "{} rounded with halves to even"),
-    ("round", "{} rounded with halves away from zero"),
-    ("rsqrt", "one over the square root of {}"),
-    ("sign", "the sign of {}"),
-    ("sin", "the sine of {}"),
-    ("sinh", "the hyperbolic sine of {}"),
-    ("skew", "the cross-product matrix of {}"),
-    ("smoothstep", "the smooth step of {2} from {0} to {1}"),
-    ("sqrt", "the square root of {}"),
-    ("step", "the indicator of negative {}"),
-    ("tan", "the tangent of {}"),
-    ("tanh", "the hyperbolic tangent of {}"),
-    ("trace", "the trace of {}"),
-    ("transpose", "the transpose of {}"),
-    ("trunc", "{} without its fraction"),
-];
-
 /// `a OPERATOR b`.
 pub(super) fn binary(operator: &str, a: OperandWords<'_>, b: OperandWords<'_>) -> String {
     let noun = match operator {
-        "+" => "the sum of {} and {}",
-        "-" => "the difference of {} and {}",
-        "*" => "the product of {} and {}",
         "@" => "the matrix product of {} and {}",
-        "/" => "the quotient of {} and {}",
         "whole /" => "the integer quotient of {} and {}",
-        "//" => "the floor of the quotient of {} and {}",
-        "%" => "the remainder of {} by {}",
-        "<<" => "{} shifted left by {}",
-        ">>" => "{} shifted right by {}",
-        "&" => "the bitwise AND of {} and {}",
-        "|" => "the bitwise OR of {} and {}",
-        "^" => "the bitwise XOR of {} and {}",
-        "<" => "{} is less than {}",
-        ">" => "{} is greater than {}",
-        "<=" => "{} is at most {}",
-        ">=" => "{} is at least {}",
-        "==" => "{} equals {}",
-        "!=" => "{} differs from {}",
         "and" => "{} and {}",
         "or" => "{} or {}",
-        "**" => "{} to the power of {}",
-        _ => "{} with {}",
+        _ => catalogue::op_of_operator(operator, 2).and_then(|op| catalogue::facts(op).noun).unwrap_or("{} with {}"),
     };
     match (operator, a, b) {
         ("*", OperandWords::Words(first), OperandWords::Words(second))
@@ -134,11 +45,8 @@ pub(super) fn binary(operator: &str, a: OperandWords<'_>, b: OperandWords<'_>) -
 
 /// `OPERATOR x`.
 pub(super) fn unary(operator: &str, x: OperandWords<'_>) -> String {
-    match operator {
-        "-" => fill("minus {}", &[x]),
-        "~" => fill("the bitwise complement of {}", &[x]),
-        _ => fill("not {}", &[x]),
-    }
+    let noun = catalogue::op_of_operator(operator, 1).and_then(|op| catalogue::facts(op).noun);
+    fill(noun.unwrap_or("{}"), &[x])
 }
 
 /// A condition that does not hold, of which `text` is the code.
@@ -221,14 +129,13 @@ pub(super) fn with_one_form(sentence: &mut String, name: &str, element: &str) {
 
 /// `NAME(args)`, of which `text` is the code.
 pub(super) fn call(name: &str, args: &[OperandWords<'_>], text: &str) -> String {
-    let name = name.rsplit('.').next().unwrap_or(name);
-    if name == "where"
-        && let &[condition, yes, no] = args
-    {
-        return fill("{} where {} holds and {} elsewhere", &[yes, condition, no]);
-    }
-    match NOUNS.binary_search_by_key(&name, |(known, _)| known) {
-        Ok(at) if NOUNS[at].1.matches('{').count() == args.len() => fill(NOUNS[at].1, args),
+    let noun = match name.rsplit('.').next().unwrap_or(name) {
+        "float" => Some("{} as a float"),
+        "int" => Some("{} as an integer"),
+        name => Op::from_name(name).and_then(|op| catalogue::facts(op).noun),
+    };
+    match noun {
+        Some(noun) if noun.matches('{').count() == args.len() => fill(noun, args),
         _ => formula(text),
     }
 }
@@ -264,11 +171,6 @@ pub(super) fn fill(noun: &str, args: &[OperandWords<'_>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nouns_are_sorted() {
-        assert!(NOUNS.is_sorted_by_key(|(name, _)| *name));
-    }
 
     #[test]
     fn names_are_replaced_where_they_stand_alone() {

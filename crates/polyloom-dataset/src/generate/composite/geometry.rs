@@ -4,7 +4,7 @@ use super::{MAT33, MAT44, N0, N1, VEC2, VEC3, VEC4};
 use crate::generate::docstring::aside;
 use crate::generate::generator::KernelGenerator;
 use crate::generate::program::{InputValues, ProgramExtent};
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::Type;
 
 /// A ray for each thread: the names of origin and direction.

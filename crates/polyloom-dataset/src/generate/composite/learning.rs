@@ -3,7 +3,7 @@
 use super::{N0, N1, VEC2, VEC3, VEC4};
 use crate::generate::generator::KernelGenerator;
 use crate::generate::program::ProgramExtent;
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::Type;
 
 /// A matrix with a row for each thread: its name, and the element of a row.
@@ -26,7 +26,7 @@ fn write_rows(
         let base = body(g, &k);
         let count = [0, 1, 1, 2, 4][usize::from(difficulty.min(4))] + g.random.below(2);
         let value = g.changed(base, count, true);
-        let value = g.constrain(value, crate::generate::domain::OperandNeed::Finite);
+        let value = g.constrain(value, crate::catalogue::OperandNeed::Finite);
         g.line(&format!("{out}[i, {k}] = {}", value.text));
         g.say(format!("`{out}` there is {}", value.words));
     });
@@ -515,7 +515,7 @@ impl KernelGenerator {
     /// The variable, or one made of it that is of moderate size.
     pub(super) fn constrained_name(&mut self, index: usize) -> usize {
         let value = self.read(index);
-        let value = self.constrain(value, crate::generate::domain::OperandNeed::Moderate);
+        let value = self.constrain(value, crate::catalogue::OperandNeed::Moderate);
         if value.text == self.text(index) {
             return index;
         }

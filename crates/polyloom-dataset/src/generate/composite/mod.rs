@@ -10,12 +10,12 @@ mod sequences;
 mod variation;
 
 use super::docstring::aside;
-use super::domain::OperandNeed;
 use super::elementwise::begin;
 use super::expr::GeneratedExpr;
 use super::generator::KernelGenerator;
 use super::program::{Category, DatasetProgram, ProgramExtent};
-use super::range::NumberRange;
+use crate::catalogue::OperandNeed;
+use crate::number_range::NumberRange;
 use polyloom::{Composite, Random, Scalar, Type};
 
 /// Describes what writes a kernel, and gives its name.

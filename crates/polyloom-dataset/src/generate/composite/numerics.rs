@@ -3,7 +3,7 @@
 use super::{N0, N1};
 use crate::generate::generator::KernelGenerator;
 use crate::generate::program::ProgramExtent;
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::Type;
 
 /// An image or a signal with a filter from an array.
@@ -441,7 +441,7 @@ pub(super) fn integral(g: &mut KernelGenerator, difficulty: u8) -> &'static str 
         g.statements(count, 1);
         let value = g.variable(Type::F32, 2);
         let value = g.with_unused(value);
-        let value = g.constrain(value, crate::generate::domain::OperandNeed::Moderate);
+        let value = g.constrain(value, crate::catalogue::OperandNeed::Moderate);
         g.line(&format!("return {}", value.text));
         g.say(value.words);
         String::new()

@@ -3,7 +3,7 @@
 use super::{N0, QUAT, VEC2, VEC3};
 use crate::generate::generator::{KernelGenerator, held_together};
 use crate::generate::program::InputValues;
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::Type;
 
 fn space(g: &mut KernelGenerator) -> (Type, &'static str) {

@@ -3,7 +3,7 @@
 use super::{N0, N1, VEC3};
 use crate::generate::generator::KernelGenerator;
 use crate::generate::program::InputValues;
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::Type;
 
 /// A mean over the neighbours of a pixel, or what is made of it, with weights by distance and by likeness.

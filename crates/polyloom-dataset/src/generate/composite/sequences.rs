@@ -3,7 +3,7 @@
 use super::{N0, N1};
 use crate::generate::generator::KernelGenerator;
 use crate::generate::program::ProgramExtent;
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::Type;
 
 /// A filter that follows a series of measurements.

@@ -7,7 +7,7 @@ use super::{N0, N1};
 use crate::generate::expr::GeneratedExpr;
 use crate::generate::generator::KernelGenerator;
 use crate::generate::program::ProgramExtent;
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::{Op, Type};
 
 /// A change of a value, if it suits it, and names for the outcome.
@@ -127,10 +127,6 @@ fn product(g: &mut KernelGenerator, x: &GeneratedExpr, factor: &GeneratedExpr) -
     }
 }
 
-fn call(g: &KernelGenerator, op: Op, args: &[&GeneratedExpr], range: NumberRange) -> GeneratedExpr {
-    GeneratedExpr::call(&g.builtin(op.name()), args, args[0].ty, range).by(op)
-}
-
 fn scaled(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     let factor = match g.random.below(4) {
         0 => g.pick_number(&[0.5, 2.0, 0.25, 0.1, 1.5, 4.0, 10.0]),
@@ -155,7 +151,7 @@ fn limited(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr,
         let length = GeneratedExpr::binary("+", &length, &tiny, elem, NumberRange::new(1e-4, 1e4));
         let length = g.named_like(&["norm_now", "size_now", "reach_now"], length);
         let ratio = GeneratedExpr::binary("/", &most, &length, elem, NumberRange::new(0.0, 1e4));
-        let factor = call(g, Op::Min, &[&one, &ratio], NumberRange::new(0.0, 1.0));
+        let factor = g.applied(Op::Min, &[&one, &ratio]);
         let range = NumberRange::within(2.0);
         return Some((GeneratedExpr::binary("*", x, &factor, x.ty, range), &["limited", "clipped"]));
     }
@@ -172,7 +168,7 @@ fn limited(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr,
             };
             let (low, high) = (g.number(if signed { -bound } else { 0.0 }), g.number(bound));
             let range = NumberRange::new(low.range.low, bound);
-            (bound > 0.2).then(|| (call(g, Op::Clamp, &[x, &low, &high], range), &["clipped", "limited"][..]))
+            (bound > 0.2).then(|| (g.applied_within(Op::Clamp, &[x, &low, &high], range), &["clipped", "limited"][..]))
         }
         _ => {
             // Much of a wide range is never reached.
@@ -181,7 +177,7 @@ fn limited(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr,
             let high = limit.range.high;
             let low = if signed { GeneratedExpr::unary("-", &limit, Type::F32, -limit.range) } else { zero };
             let range = NumberRange::new(if signed { -high } else { 0.0 }, high);
-            Some((call(g, Op::Clamp, &[x, &low, &limit], range), &["clipped", "limited", "bounded"]))
+            Some((g.applied_within(Op::Clamp, &[x, &low, &limit], range), &["clipped", "limited", "bounded"]))
         }
     }
 }
@@ -226,7 +222,7 @@ fn decayed(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr,
     let along = g.own_element(&["age", "elapsed", "path_length", "optical_depth", "distance"], Type::F32, 0.0, 2.0);
     let minus = GeneratedExpr::unary("-", &rate, Type::F32, -rate.range);
     let power = GeneratedExpr::binary("*", &minus, &along, Type::F32, minus.range * along.range);
-    let factor = call(g, Op::Exp, &[&power], NumberRange::new(0.1, 1.0));
+    let factor = g.applied_within(Op::Exp, &[&power], NumberRange::new(0.1, 1.0));
     Some((product(g, x, &factor), &["decayed", "attenuated", "faded"]))
 }
 
@@ -235,7 +231,7 @@ fn blended(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr,
     let share = g.own_number(&["blend", "momentum", "smoothing", "inertia"], 0.1, 0.9);
     let range = x.range.or(old.range);
     if g.random.one_in(2) {
-        let mixed = GeneratedExpr::call(&g.builtin("lerp"), &[x, &old, &share], x.ty, range).by(Op::Lerp);
+        let mixed = g.applied_within(Op::Lerp, &[x, &old, &share], range);
         return Some((mixed, &["blended", "smoothed", "averaged"]));
     }
     let one = g.number(1.0);
@@ -250,7 +246,7 @@ fn blended(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr,
 fn modulated(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
     let phase = g.own_element(&["phase", "carrier_angle", "carrier_phase"], Type::F32, -1.2, 1.2);
     let op = g.random.pick(&[Op::Cos, Op::Cos, Op::Sin]);
-    let wave = call(g, op, &[&phase], NumberRange::within(1.0));
+    let wave = g.applied_within(op, &[&phase], NumberRange::within(1.0));
     Some((product(g, x, &wave), &["modulated", "projected", "in_phase"]))
 }
 
@@ -284,10 +280,10 @@ fn activated(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExp
     let names: &[&str] = &["activated", "response", "squashed"];
     let minus = GeneratedExpr::unary("-", x, x.ty, -x.range);
     Some(match g.random.below(5) {
-        0 => (call(g, Op::Max, &[x, &zero], x.range.max(NumberRange::of(0.0))), &["rectified", "positive_part"]),
-        1 => (call(g, Op::Tanh, &[x], NumberRange::within(1.0)), names),
+        0 => (g.applied(Op::Max, &[x, &zero]), &["rectified", "positive_part"]),
+        1 => (g.applied_within(Op::Tanh, &[x], NumberRange::within(1.0)), names),
         2 => {
-            let power = call(g, Op::Exp, &[&minus], NumberRange::new(0.0, 1e18));
+            let power = g.applied_within(Op::Exp, &[&minus], NumberRange::new(0.0, 1e18));
             let more = GeneratedExpr::binary("+", &one, &power, x.ty, NumberRange::new(1.0, 1e18));
             (
                 GeneratedExpr::binary("/", &one, &more, x.ty, NumberRange::new(0.0, 1.0)),
@@ -295,14 +291,14 @@ fn activated(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExp
             )
         }
         3 => {
-            let power = call(g, Op::Exp, &[x], NumberRange::new(0.0, 1e18));
+            let power = g.applied_within(Op::Exp, &[x], NumberRange::new(0.0, 1e18));
             let more = GeneratedExpr::binary("+", &one, &power, x.ty, NumberRange::new(1.0, 1e18));
-            (call(g, Op::Log, &[&more], NumberRange::new(0.0, 41.0)), &["softened", "activated"])
+            (g.applied_within(Op::Log, &[&more], NumberRange::new(0.0, 41.0)), &["softened", "activated"])
         }
         _ => {
             let leak = g.pick_number(&[0.01, 0.1, 0.2]);
             let leaked = GeneratedExpr::binary("*", &leak, x, x.ty, leak.range * x.range);
-            (call(g, Op::Max, &[x, &leaked], x.range), &["rectified", "activated"])
+            (g.applied_within(Op::Max, &[x, &leaked], x.range), &["rectified", "activated"])
         }
     })
 }
@@ -313,7 +309,7 @@ fn thresholded(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedE
     }
     let zero = g.number(0.0);
     let cut = g.own_number(&["threshold", "noise_floor", "dead_zone", "tolerance"], 0.05, 0.4);
-    let size = if x.range.low >= 0.0 { x.clone() } else { call(g, Op::Abs, &[x], x.range.abs()) };
+    let size = if x.range.low >= 0.0 { x.clone() } else { g.applied(Op::Abs, &[x]) };
     let test = GeneratedExpr::binary("<", &size, &cut, Type::BOOL, NumberRange::new(0.0, 1.0));
     let range = x.range.or(NumberRange::of(0.0));
     if g.random.one_in(2) {
@@ -334,9 +330,12 @@ fn shaped(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, 
     }
     let gamma = g.own_number(&["gamma", "exponent", "hardness", "contrast"], 0.5, 2.0);
     let least = g.number(0.01);
-    let base = call(g, Op::Max, &[x, &least], NumberRange::new(0.01, x.range.high));
+    let base = g.applied_within(Op::Max, &[x, &least], NumberRange::new(0.01, x.range.high));
     let high = x.range.high.max(1.0).powi(2);
-    Some((call(g, Op::Pow, &[&base, &gamma], NumberRange::new(0.0, high)), &["shaped", "gamma_corrected", "curved"]))
+    Some((
+        g.applied_within(Op::Pow, &[&base, &gamma], NumberRange::new(0.0, high)),
+        &["shaped", "gamma_corrected", "curved"],
+    ))
 }
 
 fn squared(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {
@@ -346,7 +345,7 @@ fn squared(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr,
     let elem = Type::F32;
     match is_number(x) {
         true if x.range.low < 0.0 && g.random.one_in(2) => {
-            Some((call(g, Op::Abs, &[x], x.range.abs()), &["magnitude", "absolute_value"]))
+            Some((g.applied(Op::Abs, &[x]), &["magnitude", "absolute_value"]))
         }
         true if x.is_bare() => {
             Some((GeneratedExpr::binary("*", x, x, elem, x.range.squared()), &["squared", "energy", "power"]))
@@ -374,7 +373,7 @@ fn quantized(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExp
     let step = g.own_number(&["quantum", "bin_width", "resolution"], 0.01, 0.1);
     let steps = GeneratedExpr::binary("/", x, &step, Type::F32, x.range / step.range);
     let op = g.random.pick(&[Op::Floor, Op::Round, Op::Rint]);
-    let whole = call(g, op, &[&steps], steps.range);
+    let whole = g.applied_within(op, &[&steps], steps.range);
     Some((GeneratedExpr::binary("*", &whole, &step, Type::F32, x.range), &["quantized", "snapped", "rounded"]))
 }
 
@@ -382,15 +381,15 @@ fn capped(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, 
     if !is_number(x) || x.range.size() < 0.5 {
         return None;
     }
-    let (op, names): (Op, &[&str]) = match g.random.one_in(2) && x.range.low < 0.5 {
-        true => (Op::Max, &["lower_bound", "floor_level", "minimum"]),
-        false => (Op::Min, &["capacity_limit", "upper_bound", "saturation_level"]),
+    let (op, names, low, called): (Op, &[&str], f64, &[&str]) = match g.random.one_in(2) && x.range.low < 0.5 {
+        true => (Op::Max, &["lower_bound", "floor_level", "minimum"], -1.0, &["bounded", "raised", "admissible"]),
+        false => {
+            let names = &["capacity_limit", "upper_bound", "saturation_level"];
+            (Op::Min, names, 0.0, &["bounded", "capped", "admissible"])
+        }
     };
-    let bound = g.own_element(names, Type::F32, if op == Op::Max { -1.0 } else { 0.0 }, 1.0);
-    let range = if op == Op::Max { x.range.max(bound.range) } else { x.range.min(bound.range) };
-    let names: &[&str] =
-        if op == Op::Max { &["bounded", "raised", "admissible"] } else { &["bounded", "capped", "admissible"] };
-    Some((call(g, op, &[x, &bound], range), names))
+    let bound = g.own_element(names, Type::F32, low, 1.0);
+    Some((g.applied(op, &[x, &bound]), called))
 }
 
 fn calibrated(g: &mut KernelGenerator, x: &GeneratedExpr) -> Option<(GeneratedExpr, &'static [&'static str])> {

@@ -1,11 +1,11 @@
 //! Branches.
 
-use crate::generate::domain::OperandNeed;
+use crate::catalogue::OperandNeed;
 use crate::generate::elementwise;
 use crate::generate::expr::GeneratedExpr;
 use crate::generate::generator::{KernelGenerator, capitalised, held_together};
 use crate::generate::program::{Category, DatasetProgram};
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::{Random, Type};
 
 /// A kernel about branches.

@@ -1,11 +1,11 @@
 //! Loops, and what their rounds do.
 
-use crate::generate::domain::OperandNeed;
+use crate::catalogue::{OpTrait, OperandNeed};
 use crate::generate::elementwise;
 use crate::generate::expr::GeneratedExpr;
 use crate::generate::generator::{GeneratedVariable, KernelGenerator, capitalised, held_together};
 use crate::generate::program::{Category, DatasetProgram};
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::{Op, Random, Type};
 
 /// The most iterations that ranges of accumulators are worked out for.
@@ -126,7 +126,7 @@ impl KernelGenerator {
             let value = self.short(value);
             let product = GeneratedExpr::binary("*", &value, counter, ty, range);
             let wave = self.random.pick(&[Op::Sin, Op::Cos]);
-            return self.named_call(wave, &product, NumberRange::within(1.0));
+            return self.applied_within(wave, &[&product], NumberRange::within(1.0));
         }
         let one = self.number_of(counter.ty, 1.0);
         let divisor = GeneratedExpr::binary("+", &one, counter, counter.ty, counter.range.abs() + NumberRange::of(1.0));
@@ -166,7 +166,7 @@ impl KernelGenerator {
     fn keeps_on(&self, value: &GeneratedExpr) -> bool {
         let mut moving = value.uses.iter().filter(|&&index| self.variables[index].moves);
         let is_counted = |&index: &usize| self.only_counts_of(&self.variables[index].roots);
-        !matches!(value.head, Some(Op::Sin | Op::Cos | Op::Mod)) && moving.all(is_counted)
+        !value.has(OpTrait::Cycles) && moving.all(is_counted)
     }
 
     /// Returns true if the value is another in each round of the loop.
@@ -400,7 +400,7 @@ impl KernelGenerator {
     fn guard_of_value(&mut self) -> Option<GeneratedExpr> {
         let real = self.real;
         let value = self.moving(real, 1)?;
-        let is_bounded = matches!(value.head, Some(Op::Clamp | Op::Min | Op::Max));
+        let is_bounded = value.has(OpTrait::Limits);
         if is_bounded || self.only_counts(&value) {
             return None;
         }

@@ -1,10 +1,10 @@
 //! Loops that come near a number: polynomials, fixed points and series.
 
-use crate::generate::domain::OperandNeed;
+use crate::catalogue::OperandNeed;
 use crate::generate::expr::GeneratedExpr;
 use crate::generate::generator::KernelGenerator;
 use crate::generate::program::ProgramExtent;
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::Type;
 
 impl KernelGenerator {

@@ -3,7 +3,7 @@
 use super::{GeneratedParameter, KernelGenerator, name_of};
 use crate::generate::names::NameRole;
 use crate::generate::program::{InputValues, ProgramExtent, ProgramInput};
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::{Composite, Scalar, Type};
 
 impl KernelGenerator {

@@ -9,11 +9,11 @@ mod rows;
 mod tiling;
 
 use super::docstring::list;
-use super::domain::OperandNeed;
 use super::elementwise::begin;
 use super::expr::GeneratedExpr;
 use super::generator::KernelGenerator;
 use super::program::{Category, DatasetProgram, InputValues, ProgramExtent};
+use crate::catalogue::OperandNeed;
 use operand::TensorFactor;
 use outcome::TensorOutcome;
 use polyloom::{Random, Scalar, Type};

@@ -1,11 +1,11 @@
 //! Factors of products: where they are, and by which way they come to the tensor core.
 
 use super::tiling::{ProductKind, WarpTiling};
-use crate::generate::domain::OperandNeed;
+use crate::catalogue::OperandNeed;
 use crate::generate::expr::GeneratedExpr;
 use crate::generate::generator::KernelGenerator;
 use crate::generate::program::ProgramExtent;
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::Scalar;
 
 /// Describes how tiles come from global memory to the tensor core.

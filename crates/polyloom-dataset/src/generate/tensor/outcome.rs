@@ -4,12 +4,12 @@ use super::operand::{for_each, walk};
 use super::rows::{fold, normalise, whole};
 use super::tiling::{ProductKind, TileFragment, WarpTiling};
 use super::{begins, plus, stored};
+use crate::catalogue::OperandNeed;
 use crate::generate::docstring::list;
-use crate::generate::domain::OperandNeed;
 use crate::generate::expr::GeneratedExpr;
 use crate::generate::generator::KernelGenerator;
 use crate::generate::program::ProgramExtent;
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::{Scalar, Type};
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::tiling::{TileFragment, WarpTiling};
 use crate::generate::expr::GeneratedExpr;
 use crate::generate::generator::KernelGenerator;
 use crate::generate::program::ProgramExtent;
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::Type;
 
 /// A number for each row or column of a tile.

@@ -1,7 +1,7 @@
 //! What a kernel of products multiplies, and how its warps share the work.
 
 use crate::generate::generator::KernelGenerator;
-use crate::generate::range::NumberRange;
+use crate::number_range::NumberRange;
 use polyloom::{Scalar, Type};
 
 /// Describes what is multiplied.

@@ -4,7 +4,7 @@ use std::ops::{Add, Mul};
 
 /// A whole number that is `rest` and some times `step`; with a step of 0 it is `rest`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct WholeNumber {
+pub(crate) struct WholeNumber {
     step: i64,
     rest: i64,
 }
@@ -14,10 +14,10 @@ const LARGEST: i64 = 1 << 20;
 
 impl WholeNumber {
     /// Any whole number.
-    pub(super) const ANY: WholeNumber = WholeNumber { step: 1, rest: 0 };
+    pub(crate) const ANY: WholeNumber = WholeNumber { step: 1, rest: 0 };
 
     /// A number that is whole.
-    pub(super) fn of(number: f64) -> Option<WholeNumber> {
+    pub(crate) fn of(number: f64) -> Option<WholeNumber> {
         let is_exact = number == number.trunc() && number.abs() <= LARGEST as f64;
         is_exact.then_some(WholeNumber { step: 0, rest: number as i64 })
     }
@@ -31,19 +31,19 @@ impl WholeNumber {
     }
 
     #[cfg(test)]
-    pub(super) fn covers(self, number: i64) -> bool {
+    pub(crate) fn covers(self, number: i64) -> bool {
         number == self.rest || (self.step != 0 && (number - self.rest) % self.step == 0)
     }
 
     /// Returns what is left of it in so many bits, where only multiples of powers of two outlast the numbers' wrapping
     /// around.
-    pub(super) fn wrapped(self, bits: u32) -> WholeNumber {
+    pub(crate) fn wrapped(self, bits: u32) -> WholeNumber {
         let all = if bits < 20 { 1 << bits } else { LARGEST };
         WholeNumber::new(gcd(self.step, all), self.rest)
     }
 
     /// Returns what is left of it where large numbers lose their last bits.
-    pub(super) fn rounded(self) -> WholeNumber {
+    pub(crate) fn rounded(self) -> WholeNumber {
         match self.step {
             0 => self,
             step => WholeNumber::new(gcd(gcd(step, self.rest), LARGEST), 0),
@@ -51,23 +51,23 @@ impl WholeNumber {
     }
 
     /// One of the two.
-    pub(super) fn or(self, other: WholeNumber) -> WholeNumber {
+    pub(crate) fn or(self, other: WholeNumber) -> WholeNumber {
         let step = gcd(gcd(self.step, other.step), (self.rest - other.rest).abs());
         WholeNumber::new(step, self.rest)
     }
 
     /// Returns what all of them leave when divided by a number, if it is the same.
-    pub(super) fn rest_by(self, modulus: i64) -> Option<i64> {
+    pub(crate) fn rest_by(self, modulus: i64) -> Option<i64> {
         (modulus > 0 && self.step % modulus == 0).then(|| self.rest.rem_euclid(modulus))
     }
 
     /// The number, if it is one.
-    pub(super) fn as_number(self) -> Option<f64> {
+    pub(crate) fn as_number(self) -> Option<f64> {
         (self.step == 0).then_some(self.rest as f64)
     }
 
     /// Returns what is left of it by a number: where its sign is that of the dividend, it may be less by the number.
-    pub(super) fn remainder(self, modulus: i64) -> Option<WholeNumber> {
+    pub(crate) fn remainder(self, modulus: i64) -> Option<WholeNumber> {
         match self.rest_by(modulus) {
             Some(0) => Some(WholeNumber { step: 0, rest: 0 }),
             _ => (modulus > 0).then(|| WholeNumber::new(gcd(self.step, modulus), self.rest)),
@@ -75,7 +75,7 @@ impl WholeNumber {
     }
 
     /// Returns what all of them leave of the bits of a mask, if it is the same.
-    pub(super) fn masked(self, mask: i64) -> Option<i64> {
+    pub(crate) fn masked(self, mask: i64) -> Option<i64> {
         let all = u64::try_from(mask).ok()?.checked_add(1)?.next_power_of_two();
         Some(self.rest_by(i64::try_from(all).ok()?)? & mask)
     }

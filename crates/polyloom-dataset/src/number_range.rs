@@ -1,5 +1,6 @@
 //! Intervals of numbers, by which the generator keeps to where functions are defined and results finite.
 
+use polyloom::{Composite, Scalar, Type};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// Numbers from `low` to `high`. Of a vector or a matrix, its components.
@@ -144,6 +145,35 @@ impl Div for NumberRange {
         let quotients = [self.low / other.low, self.low / other.high, self.high / other.low, self.high / other.high];
         NumberRange::of_products(quotients)
     }
+}
+
+/// The range, unless numbers of the type wrap around in it. Of integers it loses fractions.
+pub(crate) fn within_type(range: NumberRange, ty: Type) -> NumberRange {
+    let all = match elem(ty) {
+        Some(Scalar::Bool) => NumberRange::new(0.0, 1.0),
+        Some(elem) if elem.is_int() => numbers_of(elem),
+        _ => return range,
+    };
+    let range = range.rising(f64::trunc);
+    if range.lies_in(all) { range } else { all }
+}
+
+pub(crate) fn n_components(types: &[Type]) -> usize {
+    types.first().and_then(|ty| ty.as_composite()).map_or(1, Composite::n_components)
+}
+
+/// The numbers that an integer type has.
+pub(crate) fn numbers_of(elem: Scalar) -> NumberRange {
+    let bits = f64::from(elem.bits());
+    match elem.is_unsigned_int() {
+        true => NumberRange::new(0.0, bits.exp2() - 1.0),
+        false => NumberRange::new(-(bits - 1.0).exp2(), (bits - 1.0).exp2() - 1.0),
+    }
+}
+
+/// The type of numbers that it is or consists of.
+pub(crate) fn elem(ty: Type) -> Option<Scalar> {
+    ty.as_composite().map(|composite| composite.elem()).or(ty.as_scalar())
 }
 
 #[cfg(test)]
