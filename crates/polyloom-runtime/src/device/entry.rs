@@ -180,26 +180,35 @@ impl DeviceEntry {
         // SAFETY: the allocation is a report's.
         let read = unsafe { report.queue.read(report.address, &mut bytes) };
         read.map_err(|failure| self.failed(failure))?;
-        Ok(self.trap(&bytes, prepared))
+        self.trap(&bytes, prepared, report.queue.device())
     }
 
-    fn trap(&self, report: &[u8; size_of::<GpuReport>()], prepared: &PreparedLaunch<'_>) -> Option<LaunchError> {
+    fn trap(
+        &self,
+        report: &[u8; size_of::<GpuReport>()],
+        prepared: &PreparedLaunch<'_>,
+        device: DeviceId,
+    ) -> Result<Option<LaunchError>, LaunchError> {
         let word = |offset: u32| {
             let mut word = [0; 8];
             word.copy_from_slice(&report[offset as usize..offset as usize + 8]);
             u64::from_le_bytes(word)
         };
         if word(GpuReport::CLAIMED_OFFSET) == 0 {
-            return None;
+            return Ok(None);
         }
-        let site = self.sites.sites.get(word(GpuReport::SITE_OFFSET) as usize)?.clone();
-        Some(LaunchError::Trap(Box::new(Trap {
+        let number = word(GpuReport::SITE_OFFSET);
+        let Some(site) = usize::try_from(number).ok().and_then(|number| self.sites.sites.get(number)).cloned() else {
+            let reason = format!("internal error: check {number} of the kernel failed, and it has no such check");
+            return Err(self.failed(DeviceFailure::Code { device, reason }));
+        };
+        Ok(Some(LaunchError::Trap(Box::new(Trap {
             kernel: self.name.clone(),
             index: Trap::index_at(&site, word(GpuReport::INDEX_OFFSET) as i64),
             site,
             extent: word(GpuReport::EXTENT_OFFSET) as i64,
             thread: Trap::coordinates(&prepared.extents, prepared.rank, word(GpuReport::THREAD_OFFSET)),
-        })))
+        }))))
     }
 
     /// A device's failure in a launch of this kernel.
