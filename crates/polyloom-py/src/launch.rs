@@ -165,7 +165,11 @@ pub(crate) fn launch<'py>(
         let n_inputs = inputs.filter(|inputs| !inputs.is_none()).map_or(Ok(0), |inputs| inputs.len())?;
         let lists = [adj_inputs, adj_outputs];
         let block_dim = block.or(block_dim);
-        let when = if record_cmd { AdjointRun::Later } else { AdjointRun::Now { is_captured: watched == TapeRecording::Graphs } };
+        let when = if record_cmd {
+            AdjointRun::Later
+        } else {
+            AdjointRun::Now { is_captured: watched == TapeRecording::Graphs }
+        };
         return launch_adjoint(kernel, dim, &args, n_inputs, lists, accumulate, device, block_dim, when).map(Some);
     }
     let dimensions = match (shape, grid.or(block).or(shared_bytes)) {
@@ -228,7 +232,9 @@ fn launch_adjoint<'py>(
     let made = match when {
         AdjointRun::Later => recorded()?,
         AdjointRun::Now { is_captured: true } => recorded()?.call_method0("launch")?,
-        AdjointRun::Now { is_captured: false } => py.import("polyloom._gradients")?.call_method1("launch_adjoint", given)?,
+        AdjointRun::Now { is_captured: false } => {
+            py.import("polyloom._gradients")?.call_method1("launch_adjoint", given)?
+        }
     };
     Ok(made.unbind())
 }

@@ -128,9 +128,7 @@ fn is_apart(bound: &BoundLaunch, slot: usize) -> bool {
     let arrays = kernel.params().types().iter().enumerate().filter(|(_, ty)| ty.as_array().is_some());
     let written = arrays.zip(bound.args().footprints()).filter(|((slot, _), _)| kernel.writes(*slot));
     let own = written.clone().find(|((number, _), _)| *number == slot).map(|(_, footprint)| footprint);
-    own.is_some_and(|own| {
-        written.clone().all(|((number, _), footprint)| number == slot || !own.overlaps(footprint))
-    })
+    own.is_some_and(|own| written.clone().all(|((number, _), footprint)| number == slot || !own.overlaps(footprint)))
 }
 
 struct LaunchState {

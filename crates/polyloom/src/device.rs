@@ -8,8 +8,8 @@ use crate::session::Session;
 use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, Form};
 use polyloom_ir::{Arch, MAX_DIMS};
 use polyloom_runtime::{
-    ArgBlock, CpuDevice, CpuQueue, Device, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, LaunchError,
-    LaunchOptions, LaunchStats, Queue, SimDevice, sim,
+    ArgBlock, CpuDevice, CpuQueue, Device, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties,
+    LaunchError, LaunchOptions, LaunchStats, Queue, SimDevice, sim,
 };
 use std::sync::{Arc, OnceLock};
 

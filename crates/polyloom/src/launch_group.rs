@@ -418,7 +418,11 @@ fn fuse(members: &[GroupMember], params: &FusedParams) -> Option<FusedHir> {
 }
 
 /// The launch of the kernel that several become, whose HIR is made unless it is given or the kernel is known.
-fn fused(members: &[GroupMember], hir: Option<FusedHir>, known: &mut FusedKernels) -> Option<(Arc<BoundLaunch>, ParamSources)> {
+fn fused(
+    members: &[GroupMember],
+    hir: Option<FusedHir>,
+    known: &mut FusedKernels,
+) -> Option<(Arc<BoundLaunch>, ParamSources)> {
     let params = FusedParams::new(members);
     let first = &members.first()?.launch;
     let made = match known.find(members, &params) {

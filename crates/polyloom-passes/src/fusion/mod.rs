@@ -132,13 +132,7 @@ pub fn fuse(name: &str, parts: &[FusedPart<'_>]) -> Option<(Module, FuncId, Sour
 
 /// Appends a kernel, as a function, with all that it calls. `files` are the files of its spans as those of `into` have
 /// them.
-fn append(
-    into: &mut Module,
-    from: &Module,
-    kernel: FuncId,
-    files: &[FileId],
-    names: &mut HashSet<Arc<str>>,
-) -> FuncId {
+fn append(into: &mut Module, from: &Module, kernel: FuncId, files: &[FileId], names: &mut HashSet<Arc<str>>) -> FuncId {
     let located = |span: Span| match files.get(span.file.as_u32() as usize) {
         Some(&file) => Span { file, ..span },
         None => Span::NONE,
@@ -236,7 +230,9 @@ mod tests {
     #[test]
     fn spans_are_those_of_the_parts_in_their_files() {
         let text = |name: &str| {
-            format!("kernel @k(%0 {name}: array<f32, 1>) {{\n%1: i32 = tid 0\n%2: f32 = array_load %0, %1\narray_store %0, %1, %2\nreturn\n}}")
+            format!(
+                "kernel @k(%0 {name}: array<f32, 1>) {{\n%1: i32 = tid 0\n%2: f32 = array_load %0, %1\narray_store %0, %1, %2\nreturn\n}}"
+            )
         };
         let (first, second) = (text("x"), text("y"));
         let ((a, k), (b, l)) = (parsed(&first), parsed(&second));
