@@ -43,8 +43,10 @@ class AdjointLaunch:
         self._accumulate, self._device, self._block = accumulate, device, block
 
     def launch(self) -> TapeMemory:
-        """Runs the launch, and gives what memory that took. While a graph is captured, the graph takes it instead, with the
-        arguments that it has now."""
+        """Runs the launch, and gives what memory that took.
+
+        While a graph is captured, the graph takes it instead, with the arguments that it has now.
+        """
         if _graphs.is_capturing():
             kept = copy.copy(self)
             kept._args, kept._adjoints = self._kernel._by_value(self._args, True), list(self._adjoints)

@@ -26,22 +26,6 @@ const MAX_KNOWN: usize = 256;
 /// Why a launch that would access an array outside stays by itself.
 const OUTSIDE: &str = "one of its threads would access an array outside";
 
-/// What decides about a kernel alone, whatever its arguments.
-pub(crate) struct FusionFacts {
-    /// The reason for which it stays by itself.
-    refusal: Option<&'static str>,
-    /// How it uses its parameters; empty if it stays by itself.
-    uses: Vec<ArrayUse>,
-}
-
-impl FusionFacts {
-    pub(crate) fn of(module: &Module, kernel: FuncId) -> FusionFacts {
-        let refusal = fusion::refusal(module, kernel);
-        let uses = if refusal.is_none() { fusion::array_uses(module, kernel) } else { Vec::new() };
-        FusionFacts { refusal, uses }
-    }
-}
-
 /// A launch, and what decides which others it can be one with.
 pub(crate) struct GroupMember {
     step: usize,

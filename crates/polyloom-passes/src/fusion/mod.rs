@@ -40,6 +40,24 @@ pub struct FusedPart<'a> {
     pub params: &'a [usize],
 }
 
+/// What decides about a kernel, whatever its arguments.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FusionFacts {
+    /// The reason for which it is launched by itself.
+    pub refusal: Option<&'static str>,
+    /// How it accesses its parameters; empty if it is launched by itself.
+    pub uses: Vec<ArrayUse>,
+}
+
+impl FusionFacts {
+    /// Finds them out.
+    pub fn of(module: &Module, kernel: FuncId) -> FusionFacts {
+        let refusal = refusal(module, kernel);
+        let uses = if refusal.is_none() { array_uses(module, kernel) } else { Vec::new() };
+        FusionFacts { refusal, uses }
+    }
+}
+
 /// Returns why a kernel is launched by itself, whatever stands beside it; nothing if it need not be.
 pub fn refusal(module: &Module, kernel: FuncId) -> Option<&'static str> {
     let function = &module.functions[kernel];
