@@ -236,9 +236,9 @@ impl Plan {
         // Another thread, or a step of it that launches the plan, may run it now.
         let owned = taken.and_then(|taken| Arc::try_unwrap(taken).ok());
         let schedule = match owned {
-            Some(owned) if owned.is_checking == is_checking => match owned.rebound(changed) {
-                Ok(rebound) => rebound,
-                Err(outdated) => self.scheduled(py, Some(outdated))?,
+            Some(mut owned) if owned.is_checking == is_checking => match owned.rebind(changed) {
+                true => owned,
+                false => self.scheduled(py, Some(owned))?,
             },
             outdated => self.scheduled(py, outdated)?,
         };
@@ -279,9 +279,9 @@ impl Plan {
 }
 
 impl Schedule {
-    /// The schedule with other arguments of launches, which are given by their numbers, with how often they had been
-    /// changed. It is given back if another plan is to be made.
-    fn rebound(mut self, changed: Vec<(usize, u64, Option<HeldLaunch>)>) -> Result<Schedule, Schedule> {
+    /// Replaces arguments of launches, which are given by their numbers, with how often they had been changed. Gives false
+    /// if another plan is to be made.
+    fn rebind(&mut self, changed: Vec<(usize, u64, Option<HeldLaunch>)>) -> bool {
         let mut launches = Vec::with_capacity(changed.len());
         for (number, _, held) in &changed {
             if let (Some(known), Some(held)) = (self.launches.get(*number), held) {
@@ -289,14 +289,14 @@ impl Schedule {
             }
         }
         if !self.plan.rebind(&launches) {
-            return Err(self);
+            return false;
         }
         for (number, n_changes, held) in changed {
             if let Some(known) = self.launches.get_mut(number) {
                 *known = ScheduledLaunch { step: known.step, n_changes, held };
             }
         }
-        Ok(self)
+        true
     }
 }
 

@@ -167,11 +167,12 @@ impl RecordedLaunch {
             return self.launch_watched(object, kernel, watched);
         }
         guarded(|| {
-            // SAFETY: the state holds the arrays, whose memory NumPy keeps in place; their types, ranks and that they may be
-            // written have been checked when they were bound. A short launch runs no Python code.
-            let short = self.with(|state| match &state.ready {
-                Some(ready) if ready.is_of(kernel) => unsafe { ready.bound.run_if_short() },
-                _ => None,
+            // A short launch runs no Python code.
+            let short = self.with(|state| {
+                let ready = state.ready.as_ref().filter(|ready| ready.is_of(kernel))?;
+                // SAFETY: the state holds the arrays, whose memory NumPy keeps in place; their types, ranks and that they may
+                // be written have been checked when they were bound.
+                unsafe { ready.bound.run_if_short() }
             });
             match short {
                 Some(Ok(())) => Ok(()),

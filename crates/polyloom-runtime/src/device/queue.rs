@@ -132,6 +132,27 @@ pub(crate) mod sealed {
 }
 
 /// A place in the work of a queue. [`Queue::record`] makes one; there are no others.
+///
+/// ```compile_fail
+/// use polyloom_runtime::{DeviceFailure, DeviceId, Event};
+///
+/// struct OtherEvent;
+///
+/// impl Event for OtherEvent {
+///     fn device(&self) -> DeviceId {
+///         DeviceId::Cpu
+///     }
+///     fn is_done(&self) -> Result<bool, DeviceFailure> {
+///         Ok(true)
+///     }
+///     fn synchronize(&self) -> Result<(), DeviceFailure> {
+///         Ok(())
+///     }
+///     fn seconds_since(&self, earlier: &dyn Event) -> Result<f64, DeviceFailure> {
+///         Ok(0.0)
+///     }
+/// }
+/// ```
 pub trait Event: sealed::SealedEvent + Send + Sync {
     /// Returns which device's it is.
     fn device(&self) -> DeviceId;
