@@ -22,6 +22,7 @@ mod function;
 mod function_methods;
 mod generic;
 mod generic_types;
+mod held_launch;
 mod interruptible;
 mod kernel;
 mod kernel_methods;

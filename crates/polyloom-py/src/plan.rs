@@ -3,15 +3,16 @@
 use crate::boundary::guarded;
 use crate::config;
 use crate::errors::{device_error, launch_error};
+use crate::held_launch::HeldLaunch;
 use crate::launch_run::run_long;
-use crate::recorded_launch::{HeldLaunch, RecordedLaunch};
+use crate::recorded_launch::RecordedLaunch;
 use crate::tape_recording::TapeRecording;
 use polyloom::{PlanError, PlanErrorCause, PlanStep};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use pyo3::{PyTraverseError, PyVisit};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 enum Step {
     Launch(Py<RecordedLaunch>),
@@ -107,7 +108,7 @@ impl Plan {
 
     /// Returns which steps run as one kernel and which do not, and why: a line for each kernel or function.
     fn explain(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        Ok(self.schedule(py)?.plan.explain())
+        guarded(|| Ok(self.schedule(py)?.plan.explain()))
     }
 
     /// The steps.
@@ -201,7 +202,7 @@ impl Plan {
     }
 
     /// What it has in it is dropped once the lock is free, because that may run Python code, which may come back for it.
-    fn locked(&self) -> std::sync::MutexGuard<'_, Option<Arc<Schedule>>> {
+    fn locked(&self) -> MutexGuard<'_, Option<Arc<Schedule>>> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
