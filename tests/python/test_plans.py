@@ -449,6 +449,51 @@ def test_random_plans_give_the_bits_of_their_launches(seed):
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(apart, fused, strict=True)), plan.explain()
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_random_changes_give_the_bits_of_the_launches_and_the_plan_of_a_new_one(seed):
+    random = np.random.default_rng(seed)
+    n = int(random.integers(2, 20))
+    given = [random.standard_normal(n + 1).astype(np.float32) for _ in range(4)]
+    apart, fused = ([each.copy() for each in given] for _ in range(2))
+
+    def view(arrays, which, begin, is_reversed):
+        part = arrays[which][begin : begin + n]
+        return part[::-1] if is_reversed else part
+
+    def drawn():
+        return int(random.integers(4)), int(random.integers(8) == 0), random.integers(6) == 0
+
+    steps = []
+    for _ in range(int(random.integers(2, 7))):
+        x, y, number = drawn(), drawn(), float(random.standard_normal())
+        both = [(view(of, *x), number, view(of, *y)) for of in (apart, fused)]
+        if random.integers(2):
+            steps.append([recorded(scale, n, *args) for args in both])
+        else:
+            steps.append([recorded(shift, n, args[0], number) for args in both])
+    plan = loom.Plan([step for _, step in steps])
+    for _ in range(12):
+        for _ in range(int(random.integers(3))):
+            which = int(random.integers(len(steps)))
+            kind = int(random.integers(4))
+            if kind < 2:
+                change = ("set_param_by_name", "s", float(random.standard_normal()))
+            elif kind == 2:
+                change = ("set_param_by_name", "x", drawn())
+            else:
+                change = ("set_dim", int(random.integers(n - 1, n + 1)))
+            for launch, of in zip(steps[which], (apart, fused), strict=True):
+                name, *values = change
+                if kind == 2:
+                    values[1] = view(of, *values[1])
+                getattr(launch, name)(*values)
+        for launch, _ in steps:
+            launch.launch()
+        plan.launch()
+        assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(apart, fused, strict=True)), plan.explain()
+        assert plan.explain() == loom.Plan([step for _, step in steps]).explain()
+
+
 @loom.kernel
 def read_shifted(x: loom.array(dtype=float), y: loom.array(dtype=float)):
     i = loom.tid()
