@@ -290,6 +290,12 @@ impl Kernel {
         }
     }
 
+    /// Arguments of a launch with the numbers that they are now and, if they are copied, structs with their values.
+    fn _by_value(&self, py: Python<'_>, args: Vec<Bound<'_, PyAny>>, copies_structs: bool) -> PyResult<Vec<Py<PyAny>>> {
+        let borrowed: Vec<_> = args.iter().map(Bound::as_borrowed).collect();
+        arguments::by_value(py, self.one()?, &borrowed, copies_structs)
+    }
+
     /// The kernel with the parameters of its HIR, leaves in place of structs; itself if it takes no structs.
     #[getter]
     fn _flat<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Kernel>> {
