@@ -43,6 +43,21 @@ impl IrEmitter<'_> {
         }
     }
 
+    /// A loop over `0..n`, which is not negative. `body` is given the index, an `i64`, and leaves a block to go on from.
+    pub(crate) fn for_each(&self, n: Val, body: impl FnOnce(Val)) {
+        let wide = self.int(64);
+        let (from, each, done) = (self.current(), self.block(c"each"), self.block(c"each_done"));
+        self.cond_br(self.icmp(EQ, n, self.i64_const(0)), done, each);
+        self.switch_to(each);
+        let index = self.phi(wide);
+        self.add_incoming(index, self.i64_const(0), from);
+        body(index);
+        let next = self.add(index, self.i64_const(1));
+        self.add_incoming(index, next, self.current());
+        self.cond_br(self.icmp(EQ, next, n), done, each);
+        self.switch_to(done);
+    }
+
     pub(crate) fn ret_void(&self) {
         // SAFETY: the current function returns nothing.
         unsafe { LLVMBuildRetVoid(self.builder) };

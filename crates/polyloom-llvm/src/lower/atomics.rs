@@ -115,6 +115,7 @@ impl FunctionLowering<'_, '_> {
             Op::AtomicExch => Some(RmwOp::LLVMAtomicRMWBinOpXchg),
             _ => None,
         };
+        let direct = direct.filter(|_| !self.sees_alone(update.array));
         let back = |bits: Val| ir.bitcast(bits, ir.scalar(elem));
         if let Some(op) = direct {
             let is_float = op == RmwOp::LLVMAtomicRMWBinOpFAdd;
@@ -196,7 +197,7 @@ impl FunctionLowering<'_, '_> {
         let ir = self.ir;
         let bits = ir.int(update.elem.bytes() * 8);
         let first = ir.load(bits, pointer, update.elem.bytes());
-        if self.alone {
+        if self.sees_alone(update.array) {
             self.tag(first, update.array)?;
             let old = ir.bitcast(first, ir.scalar(update.elem));
             let new = new(self, old)?;
@@ -382,6 +383,11 @@ impl FunctionLowering<'_, '_> {
         let elem = self.array_arg(array)?.elem;
         let update = AtomicUpdate { op: Op::AtomicAdd, elem, array, scope: self.arith.processor.atomic_scope() };
         self.update(update, pointer, [value; 2]).map(|_| ())
+    }
+
+    /// True for arrays that no other thread of the processor updates meanwhile.
+    fn sees_alone(&self, array: usize) -> bool {
+        self.alone || self.array_arg(array).is_ok_and(|arg| arg.is_private)
     }
 
     /// Integer sums whose intermediate values are asked for: every lane gets the old value and the sum of the lanes

@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use std::cmp::Ordering;
 
 /// An array parameter, its descriptor loaded.
+#[derive(Clone)]
 pub(crate) struct ArrayArg {
     pub(crate) elem: Scalar,
     pub(crate) pointer: Val,
@@ -26,6 +27,8 @@ pub(crate) struct ArrayArg {
     /// The byte strides that facts say: those of a dense array with known extents behind the axis.
     pub(crate) known_strides: SmallVec<[Option<i64>; 4]>,
     pub(crate) facts: ArrayFacts,
+    /// True for a copy that no other thread of the processor sees.
+    pub(crate) is_private: bool,
     /// Its alias scope, and the scopes of the arrays it shares no memory with.
     pub(crate) scope: MetadataNode,
     pub(crate) no_alias: Option<MetadataNode>,

@@ -1,5 +1,6 @@
 //! How many threads a kernel runs at a time.
 
+use super::cost::ThreadCost;
 use crate::target::HostProcessor;
 use polyloom_codegen::CodeVariant;
 use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};
@@ -21,14 +22,47 @@ pub(crate) fn choose(
     if func.metadata.by_block {
         return 1;
     }
-    if prints_always(func, func.body)
-        || n_prints(module, func, func.body) > 1
-        || mostly_scatters(func, uniformity, variant)
-    {
+    if prints_always(func, func.body) || n_prints(module, func, func.body) > 1 {
         return 1;
     }
+    in_groups(module, func, (func.body, u32::MAX), uniformity, variant, processor)
+}
+
+/// The parallel loops of a kernel, with the number of lanes that each has.
+pub(crate) fn of_parallel_loops(
+    module: &Module,
+    id: FuncId,
+    uniformity: &Uniformity,
+    variant: &CodeVariant,
+    processor: &HostProcessor,
+) -> Vec<(Inst, u32)> {
+    let func = &module.functions[id];
+    let mut found = Vec::new();
+    if !func.metadata.by_block {
+        return found;
+    }
+    // More lanes than a row of the block has would idle.
+    let most = func.metadata.workgroup_size.map_or(u32::MAX, |[x, ..]| 1 << x.max(1).ilog2());
+    func.walk(func.body, &mut |inst, data| {
+        if data.imm == Imm::Parallel {
+            let lanes = in_groups(module, func, (data.regions[0], most), uniformity, variant, processor);
+            found.push((inst, lanes));
+        }
+    });
+    found
+}
+
+/// The number of lanes for a region of code, at most so many; 1 where threads that run one by one are faster.
+fn in_groups(
+    module: &Module,
+    func: &Function,
+    (region, most): (Region, u32),
+    uniformity: &Uniformity,
+    variant: &CodeVariant,
+    processor: &HostProcessor,
+) -> u32 {
     let mut work = [0u32; 4];
-    func.walk(func.body, &mut |_, data| {
+    func.walk(region, &mut |_, data| {
         let scalars =
             data.results.iter().chain(&data.operands).filter(|&&v| uniformity.shape(v) == ValueShape::Varying);
         let widest = scalars.filter_map(|&v| func.ty(v).as_scalar()).map(Scalar::bytes).max();
@@ -49,7 +83,11 @@ pub(crate) fn choose(
         () => 1,
     };
     let lanes = (processor.vector_bytes / bytes).clamp(2, 32);
-    if hides_latency(module, func, uniformity, processor) { (lanes * 2).min(64) } else { lanes }
+    let twice = hides_latency(module, func, region, uniformity, processor);
+    let lanes = if twice { (lanes * 2).min(64) } else { lanes }.min(most);
+    let n_registers = (lanes * bytes) as f32 / processor.vector_bytes as f32;
+    let cost = ThreadCost::of(module, func, region, uniformity, variant, (lanes, n_registers));
+    if cost.alone < cost.in_group { 1 } else { lanes }
 }
 
 /// Returns true if iterations of a loop, threads among them, may choose between values as others did before them.
@@ -75,30 +113,6 @@ pub(crate) fn chooses_again(func: &Function, uniformity: &Uniformity) -> bool {
     within(func, func.body, Some(uniformity))
 }
 
-/// Returns true if most of the work is moving elements that are no neighbours, as the fields of structs are not,
-/// because what moves those of a group one by one takes longer than threads one by one do.
-fn mostly_scatters(func: &Function, uniformity: &Uniformity, variant: &CodeVariant) -> bool {
-    /// Operations on whole groups that make up for an element of each of its threads.
-    const WORTH: usize = 4;
-    let (mut n_apart, mut n_stored, mut n_others) = (0, 0, 0);
-    func.walk(func.body, &mut |_, data| {
-        let varies = |value: &Value| uniformity.shape(*value) != ValueShape::Uniform;
-        match data.op {
-            Op::ArrayLoad | Op::ArrayStore => {
-                let n_indices = func.ty(data.operands[0]).as_array().map_or(0, |(_, ndim)| usize::from(ndim));
-                let array = func.param_index(data.operands[0]);
-                let is_dense = |array: usize| variant.facts.arrays.get(array).is_none_or(|facts| facts.contiguous);
-                if data.operands[1..=n_indices].iter().any(varies) && !array.is_none_or(is_dense) {
-                    n_apart += 1;
-                    n_stored += usize::from(data.op == Op::ArrayStore);
-                }
-            }
-            _ => n_others += usize::from(data.results.iter().any(varies)),
-        }
-    });
-    n_stored > 0 && n_others < WORTH * n_apart
-}
-
 /// Returns true if every thread prints, or nearly.
 fn prints_always(func: &Function, region: Region) -> bool {
     func.regions[region].insts.iter().any(|&inst| func.insts[inst].op == Op::Print)
@@ -122,11 +136,17 @@ fn n_prints(module: &Module, func: &Function, region: Region) -> u32 {
 
 /// Returns true if two groups at a time run faster than one after the other: an iteration waits for the one before, so
 /// that the units have nothing to do, and the values of both groups fit the registers.
-fn hides_latency(module: &Module, func: &Function, uniformity: &Uniformity, processor: &HostProcessor) -> bool {
+fn hides_latency(
+    module: &Module,
+    func: &Function,
+    region: Region,
+    uniformity: &Uniformity,
+    processor: &HostProcessor,
+) -> bool {
     let registers = if processor.vector_bytes == 64 { 32 } else { 16 };
     let mut waits = false;
     let mut fits = true;
-    func.walk(func.body, &mut |inst, data| {
+    func.walk(region, &mut |inst, data| {
         if matches!(data.op, Op::ForRange | Op::While) {
             let params = data.regions.iter().flat_map(|&region| &func.regions[region].params);
             waits |= params.into_iter().any(|&v| uniformity.shape(v) == ValueShape::Varying);

@@ -1,0 +1,161 @@
+//! Copies of small arrays that a kernel only updates, for each range of threads.
+//!
+//! A histogram is updated by every thread, and each update is an exclusive access. Where the order of updates makes no
+//! difference to the bits, those of integers, a range of threads that is long beside the array updates a copy on its
+//! stack instead, without exclusive access, and brings that to the array once, at its end.
+//!
+//! Design: `docs/design/atomic-updates.md`.
+
+use super::entry::BodyUnit;
+use super::memory::ArrayArg;
+use crate::ir::*;
+use cranelift_entity::SecondaryMap;
+use polyloom_ir::{Function, Imm, Op, Scalar, Value};
+use smallvec::SmallVec;
+
+/// Most bytes of all copies.
+const MAX_BYTES: u64 = 16 << 10;
+/// Threads of a range for every element of a copy that make up for its being set and read.
+const THREADS_PER_ELEMENT: i64 = 4;
+
+/// An array with copies.
+pub(crate) struct PrivateArray {
+    /// Its index among the parameters.
+    array: usize,
+    /// The op that brings what a copy holds to the array.
+    op: Op,
+    elem: Scalar,
+    pointer: Val,
+    n_elements: Val,
+    /// Where the copies are that each range makes.
+    table: Val,
+}
+
+/// The op that brings many updates by `op` to an element at once, if their order makes no difference.
+fn merging_op(op: Op) -> Option<Op> {
+    match op {
+        Op::AtomicAdd | Op::AtomicSub => Some(Op::AtomicAdd),
+        Op::AtomicMin | Op::AtomicMax | Op::AtomicAnd | Op::AtomicOr | Op::AtomicXor => Some(op),
+        _ => None,
+    }
+}
+
+/// The bits of the value that changes no element.
+fn identity(op: Op, elem: Scalar) -> u64 {
+    let ones = u64::MAX >> (64 - elem.bits());
+    let half = 1u64 << (elem.bits() - 1);
+    match (op, elem.is_signed_int()) {
+        (Op::AtomicMin, true) => half - 1,
+        (Op::AtomicMax, true) => half,
+        (Op::AtomicMin, false) | (Op::AtomicAnd, _) => ones,
+        _ => 0,
+    }
+}
+
+impl BodyUnit<'_, '_> {
+    /// The arrays that ranges of threads may have copies of: dense ones of integers that overlap no other, are only
+    /// updated in ways whose order makes no difference, and of which nobody asks what was there.
+    pub(crate) fn private_arrays(&self) -> SmallVec<[PrivateArray; 2]> {
+        let mut found: SmallVec<[PrivateArray; 2]> = SmallVec::new();
+        // A range that a failed check ends early would have to bring its copies first.
+        if self.func.metadata.backward || self.func.metadata.by_block || !self.sites.sites.is_empty() {
+            return found;
+        }
+        for (index, &param) in self.func.params().iter().enumerate() {
+            let Some(arg) = self.arrays[index].as_ref() else { continue };
+            let is_dense = arg.facts.contiguous && arg.facts.disjoint;
+            if !is_dense || !arg.elem.is_int() {
+                continue;
+            }
+            let Some(op) = only_update(self.func, self.used, param) else { continue };
+            let n_elements = arg.extents.iter().copied().reduce(|a, b| self.ir.mul(a, b));
+            let n_elements = n_elements.unwrap_or_else(|| self.ir.i64_const(1));
+            let (elem, pointer) = (arg.elem, arg.pointer);
+            found.push(PrivateArray { array: index, op, elem, pointer, n_elements, table: pointer });
+        }
+        let bytes_each = MAX_BYTES / found.len().max(1) as u64;
+        for private in &mut found {
+            private.table = self.ir.alloca(self.ir.array(self.ir.int(64), (bytes_each / 8) as u32));
+        }
+        found
+    }
+
+    /// Whether copies of these arrays pay in a range of so many threads.
+    pub(crate) fn copies_pay(&self, private: &[PrivateArray], n_threads: Val) -> Val {
+        let ir = self.ir;
+        let bytes_each = (MAX_BYTES / private.len().max(1) as u64) as i64;
+        let mut pays = ir.bool_const(true);
+        for array in private {
+            let most = ir.i64_const(bytes_each / i64::from(array.elem.bytes()));
+            pays = ir.and(pays, ir.icmp(ULE, array.n_elements, most));
+            let worth = ir.mul(array.n_elements, ir.i64_const(THREADS_PER_ELEMENT));
+            pays = ir.and(pays, ir.icmp(ULE, worth, n_threads));
+        }
+        pays
+    }
+
+    /// The arrays of the kernel with the copies in place of those that have some. The copies hold nothing yet.
+    pub(crate) fn with_copies(&self, private: &[PrivateArray]) -> Vec<Option<ArrayArg>> {
+        let ir = self.ir;
+        let mut arrays = self.arrays.to_vec();
+        for array in private {
+            let ty = ir.int(array.elem.bits());
+            let nothing = ir.int_const(ty, identity(array.op, array.elem));
+            ir.for_each(array.n_elements, |index| {
+                ir.store(nothing, ir.offset(ty, array.table, index), array.elem.bytes());
+            });
+            if let Some(arg) = &mut arrays[array.array] {
+                arg.pointer = array.table;
+                arg.is_private = true;
+            }
+        }
+        arrays
+    }
+
+    /// Brings what the copies hold to the arrays.
+    pub(crate) fn merge_copies(&self, private: &[PrivateArray]) {
+        let ir = self.ir;
+        for array in private {
+            let ty = ir.int(array.elem.bits());
+            let nothing = ir.int_const(ty, identity(array.op, array.elem));
+            let op = match (array.op, array.elem.is_signed_int()) {
+                (Op::AtomicMin, true) => RmwOp::LLVMAtomicRMWBinOpMin,
+                (Op::AtomicMin, false) => RmwOp::LLVMAtomicRMWBinOpUMin,
+                (Op::AtomicMax, true) => RmwOp::LLVMAtomicRMWBinOpMax,
+                (Op::AtomicMax, false) => RmwOp::LLVMAtomicRMWBinOpUMax,
+                (Op::AtomicAnd, _) => RmwOp::LLVMAtomicRMWBinOpAnd,
+                (Op::AtomicOr, _) => RmwOp::LLVMAtomicRMWBinOpOr,
+                (Op::AtomicXor, _) => RmwOp::LLVMAtomicRMWBinOpXor,
+                _ => RmwOp::LLVMAtomicRMWBinOpAdd,
+            };
+            ir.for_each(array.n_elements, |index| {
+                let value = ir.load(ty, ir.offset(ty, array.table, index), array.elem.bytes());
+                let (update, next) = (ir.block(c"update"), ir.block(c"next"));
+                ir.cond_br(ir.icmp(NE, value, nothing), update, next);
+                ir.switch_to(update);
+                ir.atomic_rmw(op, ir.offset(ty, array.pointer, index), value, self.processor.atomic_scope());
+                ir.br(next);
+                ir.switch_to(next);
+            });
+        }
+    }
+}
+
+/// The op that merges all that is done with an array, if that is to update its elements in ways whose order makes no
+/// difference.
+fn only_update(func: &Function, used: &SecondaryMap<Value, bool>, array: Value) -> Option<Op> {
+    let mut merging = None;
+    let mut is_only_updated = true;
+    func.walk(func.body, &mut |_, data| {
+        if !data.operands.contains(&array) || data.op == Op::Dim {
+            return;
+        }
+        let op = merging_op(data.op).filter(|_| data.imm == Imm::None && !data.results.iter().any(|&old| used[old]));
+        match (op, merging) {
+            (Some(op), None) => merging = Some(op),
+            (Some(op), Some(other)) if op == other => {}
+            _ => is_only_updated = false,
+        }
+    });
+    merging.filter(|_| is_only_updated)
+}
