@@ -353,7 +353,7 @@ def polyloom_workloads(d: dict[str, Any], fast: bool) -> dict[str, Callable[[], 
     @kernel
     def filter_rows(x: f2, y: f2, a: float, b: float):
         i = loom.tid()
-        state = float(0.0)
+        state = 0.0
         for j in range(x.shape[1]):
             state = a * state + b * x[i, j]
             y[i, j] = state
@@ -361,7 +361,7 @@ def polyloom_workloads(d: dict[str, Any], fast: bool) -> dict[str, Callable[[], 
     @kernel
     def running_sums(x: f2, y: f2):
         i = loom.tid()
-        total = float(0.0)
+        total = 0.0
         for j in range(x.shape[1]):
             total += x[i, j]
             y[i, j] = total
@@ -369,7 +369,7 @@ def polyloom_workloads(d: dict[str, Any], fast: bool) -> dict[str, Callable[[], 
     @kernel
     def sparse_product(starts: i1, columns: i1, values: f1, x: f1, y: f1):
         i = loom.tid()
-        total = float(0.0)
+        total = 0.0
         for k in range(starts[i], starts[i + 1]):
             total += values[k] * x[columns[k]]
         y[i] = total
@@ -427,9 +427,9 @@ def polyloom_workloads(d: dict[str, Any], fast: bool) -> dict[str, Callable[[], 
         ny = f.shape[1]
         nx = f.shape[2]
         h = vec9()
-        rho = float(0.0)
-        ux = float(0.0)
-        uy = float(0.0)
+        rho = 0.0
+        ux = 0.0
+        uy = 0.0
         for q in range(9):
             sx = (x - loom.static(ex[q]) + nx) % nx
             sy = (y - loom.static(ey[q]) + ny) % ny
@@ -448,7 +448,7 @@ def polyloom_workloads(d: dict[str, Any], fast: bool) -> dict[str, Callable[[], 
     @kernel
     def product(a: f2, b: f2, c: f2):
         i, j = loom.tid()
-        total = float(0.0)
+        total = 0.0
         for k in range(a.shape[1]):
             total += a[i, k] * b[k, j]
         c[i, j] = total
@@ -474,7 +474,7 @@ def polyloom_workloads(d: dict[str, Any], fast: bool) -> dict[str, Callable[[], 
             most = loom.max(most, x[row, j])
         shared[t] = most
         loom.sync_threads()
-        step = int(128)
+        step = 128
         while step > 0:
             if t < step:
                 shared[t] = loom.max(shared[t], shared[t + step])
@@ -482,14 +482,14 @@ def polyloom_workloads(d: dict[str, Any], fast: bool) -> dict[str, Callable[[], 
             step = step // 2
         most = shared[0]
         loom.sync_threads()
-        total = float(0.0)
+        total = 0.0
         for j in range(t, n, 256):
             e = loom.exp(x[row, j] - most)
             y[row, j] = e
             total += e
         shared[t] = total
         loom.sync_threads()
-        step = int(128)
+        step = 128
         while step > 0:
             if t < step:
                 shared[t] = shared[t] + shared[t + step]
@@ -507,7 +507,7 @@ def polyloom_workloads(d: dict[str, Any], fast: bool) -> dict[str, Callable[[], 
         ty = loom.thread_idx(1)
         i = loom.block_idx(1) * 16 + ty
         j = loom.block_idx(0) * 16 + tx
-        total = float(0.0)
+        total = 0.0
         for k in range(a.shape[1] // 16):
             left[ty, tx] = a[i, k * 16 + tx]
             right[ty, tx] = b[k * 16 + ty, j]

@@ -100,7 +100,7 @@ def test_transposition_by_quotients(height, width):
 @loom.kernel
 def sums_of_ranges(starts: INT, ends: INT, a: INT, out: INT):
     i = loom.tid()
-    total = int(0)
+    total = 0
     for k in range(starts[i], ends[i]):
         total = total * 3 + a[k]
     out[i] = total
@@ -125,7 +125,7 @@ def test_ranges_from_below_zero():
 @loom.kernel
 def rows(x: FLOATS, y: FLOATS, a: float):
     i = loom.tid()
-    state = float(0.0)
+    state = 0.0
     for j in range(x.shape[1]):
         state = a * state + x[i, j]
         y[i, j] = state
@@ -149,12 +149,12 @@ def softmax(x: FLOATS, y: FLOATS):
     shared = loom.shared_array(shape=64, dtype=float)
     t = loom.thread_idx()
     row = loom.block_idx()
-    most = float(-1e30)
+    most = -1e30
     for j in range(t, x.shape[1], 64):
         most = loom.max(most, x[row, j])
     shared[t] = most
     loom.sync_threads()
-    step = int(32)
+    step = 32
     while step > 0:
         if t < step:
             shared[t] = loom.max(shared[t], shared[t + step])
@@ -162,13 +162,13 @@ def softmax(x: FLOATS, y: FLOATS):
         step = step // 2
     most = shared[0]
     loom.sync_threads()
-    total = float(0.0)
+    total = 0.0
     for j in range(t, x.shape[1], 64):
         y[row, j] = loom.exp(x[row, j] - most)
         total += y[row, j]
     shared[t] = total
     loom.sync_threads()
-    step = int(32)
+    step = 32
     while step > 0:
         if t < step:
             shared[t] += shared[t + step]

@@ -265,6 +265,14 @@ impl Kernel {
         self.text(py, Form::Asm, &EmitOptions::default(), backward)
     }
 
+    /// Returns what was chosen for code that runs on the CPU where arrays are dense and do not overlap, and why: how many
+    /// threads run at a time, what a thread is estimated to take either way, and which arrays ranges of threads have
+    /// copies of.
+    #[pyo3(signature = (*, backward = false))]
+    fn explain(&self, py: Python<'_>, backward: bool) -> PyResult<String> {
+        self.text(py, Form::Strategy, &EmitOptions::default(), backward)
+    }
+
     /// The kernel's accesses of arrays in the order of their execution, functions that it calls included: for each index
     /// a `KernelAccess`, which says whether launches verify it before anything runs.
     #[getter]

@@ -81,7 +81,7 @@ impl Kernel {
                 self.check_parameters()?;
                 self.emit_source(TextTarget::Cuda, forms, options)
             }
-            Form::LlvmIr | Form::LlvmIrOptimized | Form::Asm | Form::Obj => {
+            Form::Strategy | Form::LlvmIr | Form::LlvmIrOptimized | Form::Asm | Form::Obj => {
                 Ok(self.emit_for_host(forms, options.tier)?)
             }
             Form::GpuLlvmIr | Form::GpuLlvmIrOptimized | Form::Ptx => {
@@ -138,7 +138,8 @@ impl Kernel {
         let variant = CodeVariant { launch_rank, facts };
         let (module, kernel) = (&source.prepared, source.prepared_kernel);
         let entry = &module.functions[kernel].name;
-        let request = EmitRequest { module, kernel, variant: &variant, entry, sources: None };
+        let sources = (forms == [Form::Strategy]).then(|| self.sources());
+        let request = EmitRequest { module, kernel, variant: &variant, entry, sources };
         without_fork(|| backend.emit_forms(&request, forms))
     }
 

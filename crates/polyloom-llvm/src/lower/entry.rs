@@ -9,17 +9,18 @@ use super::arith::ArithContext;
 use super::calls::{self, CompiledCallees};
 use super::control_frame::MergeEdge;
 use super::control_frame::ReturnTarget;
+use super::indices;
 use super::memory::ArrayArg;
 use super::prefetch::{self, Offsets};
 use super::private_arrays::PrivateArray;
-use super::quotient;
+use super::strategy::Strategy;
 use super::totals::UpdateTotal;
 use super::{BailOut, ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep, width};
 use crate::ir::*;
 use crate::target::{HostProcessor, VectorizeMode};
 use cranelift_entity::SecondaryMap;
 use polyloom_codegen::{ArgLayout, CodeVariant, CodegenError, LaunchContext, SiteTable};
-use polyloom_ir::analysis::uniformity::{ThreadScope, Uniformity, UniformityContext};
+use polyloom_ir::analysis::uniformity::Uniformity;
 use polyloom_ir::{FloatMode, FuncId, Function, Imm, Inst, MAX_DIMS, Module, Op, Value, ValueDef};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -54,15 +55,9 @@ pub(crate) fn kernel(
     name: &str,
 ) -> Result<VectorizeMode> {
     let func = &module.functions[id];
-    let disjoint = |index: usize| variant.facts.array(index).disjoint;
-    let rank = variant.launch_rank.clamp(1, MAX_DIMS as u8);
-    let threads = if func.metadata.by_block { ThreadScope::Iteration } else { ThreadScope::Row };
-    let context = UniformityContext { disjoint: &disjoint, threads, ..UniformityContext::new(module, rank) };
-    let uniformity = Uniformity::of(func, &context);
-    let parallel = width::of_parallel_loops(module, id, &uniformity, variant, processor);
-    // Otherwise blocks that run as lanes would share the memory that the launch gives for one.
-    let lanes = lanes.filter(|_| !func.metadata.by_block);
-    let lanes = lanes.unwrap_or_else(|| width::choose(module, id, &uniformity, variant, processor));
+    let Strategy { uniformity, rank, width, parallel, copied } = Strategy::of(module, id, variant, processor, lanes);
+    let lanes = width.lanes;
+    let parallel: Vec<(Inst, u32)> = parallel.into_iter().map(|(inst, width)| (inst, width.lanes)).collect();
     let name = CString::new(name.replace('\0', "_")).map_err(|e| CodegenError::new(e.to_string()))?;
     let (ptr, wide) = (ir.ptr(), ir.int(64));
     let function = ir.add_function(&name, &[ptr, ptr, wide, wide], ir.void(), false);
@@ -76,7 +71,7 @@ pub(crate) fn kernel(
     ir.set_fast_math(fast_math(func.metadata.float_mode));
     let (params, arrays) = KernelArguments::Block { args, layout: ArgLayout::of(func) }.load(ir, func, variant)?;
     let used = calls::used_values(func);
-    let indexes = quotient::index_values(func);
+    let indexes = indices::index_values(func);
     let sites = SiteTable::of(func);
     let streams = prefetch::streams(func, rank);
     let array_of = |param: Value| func.param_index(param).and_then(|index| arrays[index].as_ref());
@@ -102,7 +97,7 @@ pub(crate) fn kernel(
     };
     let totals = unit.totals();
     let unit = BodyUnit { totals: &totals, ..unit };
-    let private = unit.private_arrays();
+    let private = unit.private_arrays(&copied);
     if private.is_empty() {
         unit.rows(&mut callees, context, begin, end, &[])?;
     } else {

@@ -31,6 +31,7 @@ mod control_frame;
 mod cost;
 mod entry;
 mod host;
+mod indices;
 mod interleaved;
 mod line_table;
 mod loops;
@@ -38,7 +39,7 @@ mod memory;
 mod parallel;
 mod prefetch;
 mod private_arrays;
-mod quotient;
+mod strategy;
 mod totals;
 mod transpose;
 mod value_rep;
@@ -47,6 +48,7 @@ mod width;
 
 pub(crate) use entry::{GroupThread, kernel};
 pub(crate) use line_table::LineTable;
+pub(crate) use strategy::Strategy;
 pub(crate) use value_rep::{ExecMask, RegionFlow, Reps, ValueRep};
 pub(crate) use {
     arguments::{KernelArguments, alias_scope},
@@ -265,6 +267,7 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
             (Op::Lt, _) if self.is_known_not_negative(data.operands[0], data.operands[1]) => {
                 ValueRep::Uniform(self.ir.bool_const(false))
             }
+            (Op::Select, _) if let Some(rep) = self.index_from_end(inst)? => rep,
             (Op::Div | Op::Mod, _) if let Some(rep) = self.shared_quotient(inst)? => rep,
             _ => match self.over_cube(inst)? {
                 Some(rep) => rep,
@@ -312,11 +315,6 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
             }
             _ => ValueRep::Uniform(value),
         })
-    }
-
-    /// True if `value < bound` is known not to hold, because `bound` is zero.
-    fn is_known_not_negative(&self, value: Value, bound: Value) -> bool {
-        self.not_negative.contains(&value) && self.func.as_const(bound) == Some(0)
     }
 
     pub(crate) fn unsupported(&self, inst: Inst) -> CodegenError {

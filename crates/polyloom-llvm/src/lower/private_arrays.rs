@@ -10,13 +10,17 @@ use super::entry::BodyUnit;
 use super::memory::ArrayArg;
 use crate::ir::*;
 use cranelift_entity::SecondaryMap;
+use polyloom_codegen::{CodeVariant, SiteTable};
 use polyloom_ir::{Function, Imm, Op, Scalar, Value};
 use smallvec::SmallVec;
 
 /// Most bytes of all copies.
-const MAX_BYTES: u64 = 16 << 10;
+const MAX_BYTES: u64 = 32 << 10;
 /// Threads of a range for every element of a copy that make up for its being set and read.
-const THREADS_PER_ELEMENT: i64 = 4;
+const THREADS_PER_ELEMENT: i64 = 16;
+/// Copies of one array, of which threads take turns: an update of an element waits for the one before of the same, and
+/// neighbouring threads often update the same.
+const N_COPIES: u64 = 4;
 
 /// An array with copies.
 pub(crate) struct PrivateArray {
@@ -29,6 +33,20 @@ pub(crate) struct PrivateArray {
     n_elements: Val,
     /// Where the copies are that each range makes.
     table: Val,
+}
+
+/// Says where the copies of an array are that threads take turns at: the first is where the array would be.
+#[derive(Clone, Copy)]
+pub(crate) struct PrivateCopies {
+    bytes_apart: Val,
+}
+
+impl PrivateCopies {
+    /// The element of a thread's own copy in place of that of the first.
+    pub(super) fn own(self, ir: &IrEmitter<'_>, element: Val, thread: Val) -> Val {
+        let number = ir.and(thread, ir.i64_const(N_COPIES as i64 - 1));
+        ir.offset(ir.int(8), element, ir.mul(number, self.bytes_apart))
+    }
 }
 
 /// The op that brings many updates by `op` to an element at once, if their order makes no difference.
@@ -53,21 +71,11 @@ fn identity(op: Op, elem: Scalar) -> u64 {
 }
 
 impl BodyUnit<'_, '_> {
-    /// The arrays that ranges of threads may have copies of: dense ones of integers that overlap no other, are only
-    /// updated in ways whose order makes no difference, and of which nobody asks what was there.
-    pub(crate) fn private_arrays(&self) -> SmallVec<[PrivateArray; 2]> {
+    /// The arrays that ranges of threads may have copies of.
+    pub(crate) fn private_arrays(&self, copied: &[(usize, Op)]) -> SmallVec<[PrivateArray; 2]> {
         let mut found: SmallVec<[PrivateArray; 2]> = SmallVec::new();
-        // A range that a failed check ends early would have to bring its copies first.
-        if self.func.metadata.backward || self.func.metadata.by_block || !self.sites.sites.is_empty() {
-            return found;
-        }
-        for (index, &param) in self.func.params().iter().enumerate() {
+        for &(index, op) in copied {
             let Some(arg) = self.arrays[index].as_ref() else { continue };
-            let is_dense = arg.facts.contiguous && arg.facts.disjoint;
-            if !is_dense || !arg.elem.is_int() {
-                continue;
-            }
-            let Some(op) = only_update(self.func, self.used, param) else { continue };
             let n_elements = arg.extents.iter().copied().reduce(|a, b| self.ir.mul(a, b));
             let n_elements = n_elements.unwrap_or_else(|| self.ir.i64_const(1));
             let (elem, pointer) = (arg.elem, arg.pointer);
@@ -86,7 +94,7 @@ impl BodyUnit<'_, '_> {
         let bytes_each = (MAX_BYTES / private.len().max(1) as u64) as i64;
         let mut pays = ir.bool_const(true);
         for array in private {
-            let most = ir.i64_const(bytes_each / i64::from(array.elem.bytes()));
+            let most = ir.i64_const(bytes_each / (N_COPIES as i64 * i64::from(array.elem.bytes())));
             pays = ir.and(pays, ir.icmp(ULE, array.n_elements, most));
             let worth = ir.mul(array.n_elements, ir.i64_const(THREADS_PER_ELEMENT));
             pays = ir.and(pays, ir.icmp(ULE, worth, n_threads));
@@ -101,12 +109,13 @@ impl BodyUnit<'_, '_> {
         for array in private {
             let ty = ir.int(array.elem.bits());
             let nothing = ir.int_const(ty, identity(array.op, array.elem));
-            ir.for_each(array.n_elements, |index| {
+            ir.for_each(ir.mul(array.n_elements, ir.i64_const(N_COPIES as i64)), |index| {
                 ir.store(nothing, ir.offset(ty, array.table, index), array.elem.bytes());
             });
             if let Some(arg) = &mut arrays[array.array] {
                 arg.pointer = array.table;
-                arg.is_private = true;
+                let bytes = ir.i64_const(array.elem.bytes().into());
+                arg.copies = Some(PrivateCopies { bytes_apart: ir.mul(array.n_elements, bytes) });
             }
         }
         arrays
@@ -128,8 +137,22 @@ impl BodyUnit<'_, '_> {
                 (Op::AtomicXor, _) => RmwOp::LLVMAtomicRMWBinOpXor,
                 _ => RmwOp::LLVMAtomicRMWBinOpAdd,
             };
+            let combine = |a: Val, b: Val| match op {
+                RmwOp::LLVMAtomicRMWBinOpMin => ir.binary_intrinsic("llvm.smin", a, b),
+                RmwOp::LLVMAtomicRMWBinOpUMin => ir.binary_intrinsic("llvm.umin", a, b),
+                RmwOp::LLVMAtomicRMWBinOpMax => ir.binary_intrinsic("llvm.smax", a, b),
+                RmwOp::LLVMAtomicRMWBinOpUMax => ir.binary_intrinsic("llvm.umax", a, b),
+                RmwOp::LLVMAtomicRMWBinOpAnd => ir.and(a, b),
+                RmwOp::LLVMAtomicRMWBinOpOr => ir.or(a, b),
+                RmwOp::LLVMAtomicRMWBinOpXor => ir.xor(a, b),
+                _ => ir.add(a, b),
+            };
             ir.for_each(array.n_elements, |index| {
-                let value = ir.load(ty, ir.offset(ty, array.table, index), array.elem.bytes());
+                let copy = |number: u64| {
+                    let place = ir.add(index, ir.mul(array.n_elements, ir.i64_const(number as i64)));
+                    ir.load(ty, ir.offset(ty, array.table, place), array.elem.bytes())
+                };
+                let value = (1..N_COPIES).fold(copy(0), |sum, number| combine(sum, copy(number)));
                 let (update, next) = (ir.block(c"update"), ir.block(c"next"));
                 ir.cond_br(ir.icmp(NE, value, nothing), update, next);
                 ir.switch_to(update);
@@ -139,6 +162,26 @@ impl BodyUnit<'_, '_> {
             });
         }
     }
+}
+
+/// The parameters that ranges of threads may have copies of, with the ops that merge them: dense arrays of integers that
+/// overlap no other, are only updated in ways whose order makes no difference, and of which nobody asks what was there.
+pub(crate) fn private_params(
+    func: &Function,
+    used: &SecondaryMap<Value, bool>,
+    variant: &CodeVariant,
+) -> Vec<(usize, Op)> {
+    // A range that a failed check ends early would have to bring its copies first.
+    if func.metadata.backward || func.metadata.by_block || !SiteTable::of(func).sites.is_empty() {
+        return Vec::new();
+    }
+    let merging = |(index, &param): (usize, &Value)| {
+        let facts = variant.facts.array(index);
+        let (elem, _) = func.ty(param).as_array()?;
+        let may = facts.contiguous && facts.disjoint && elem.is_int();
+        Some((index, only_update(func, used, param).filter(|_| may)?))
+    };
+    func.params().iter().enumerate().filter_map(merging).collect()
 }
 
 /// The op that merges all that is done with an array, if that is to update its elements in ways whose order makes no

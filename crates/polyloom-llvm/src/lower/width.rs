@@ -4,90 +4,94 @@ use super::cost::ThreadCost;
 use crate::target::HostProcessor;
 use polyloom_codegen::CodeVariant;
 use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};
-use polyloom_ir::{FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Value};
+use polyloom_ir::{Function, Imm, Inst, Module, Op, Region, Scalar, Value};
 use rustc_hash::FxHashSet;
 
-/// The number of lanes: as many as fill a vector register with elements of the type most of the work is done in, twice
-/// as many where that hides latency, or one where vectors cannot pay: a kernel that prints in every thread, or whose
-/// threads share all their values. One too where each thread does the work of a block of threads, in loops that LLVM
-/// vectorises by itself, and where the order of what it prints would show the group.
-pub(crate) fn choose(
-    module: &Module,
-    id: FuncId,
-    uniformity: &Uniformity,
-    variant: &CodeVariant,
-    processor: &HostProcessor,
-) -> u32 {
-    let func = &module.functions[id];
-    if func.metadata.by_block {
-        return 1;
-    }
-    if prints_always(func, func.body) || n_prints(module, func, func.body) > 1 {
-        return 1;
-    }
-    in_groups(module, func, (func.body, u32::MAX), uniformity, variant, processor)
+/// How many threads run at a time, and the estimate that decided it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GroupWidth {
+    /// 1 where threads run one by one.
+    pub(crate) lanes: u32,
+    /// What a thread costs either way; `None` if nothing was to be chosen.
+    pub(crate) cost: Option<ThreadCost>,
 }
 
-/// The parallel loops of a kernel, with the number of lanes that each has.
-pub(crate) fn of_parallel_loops(
-    module: &Module,
-    id: FuncId,
-    uniformity: &Uniformity,
-    variant: &CodeVariant,
-    processor: &HostProcessor,
-) -> Vec<(Inst, u32)> {
-    let func = &module.functions[id];
-    let mut found = Vec::new();
-    if !func.metadata.by_block {
-        return found;
-    }
-    // More lanes than a row of the block has would idle.
-    let most = func.metadata.workgroup_size.map_or(u32::MAX, |[x, ..]| 1 << x.max(1).ilog2());
-    func.walk(func.body, &mut |inst, data| {
-        if data.imm == Imm::Parallel {
-            let lanes = in_groups(module, func, (data.regions[0], most), uniformity, variant, processor);
-            found.push((inst, lanes));
-        }
-    });
-    found
+impl GroupWidth {
+    /// Threads that run one by one, whatever that costs.
+    pub(crate) const ONE: GroupWidth = GroupWidth { lanes: 1, cost: None };
 }
 
-/// The number of lanes for a region of code, at most so many; 1 where threads that run one by one are faster.
-fn in_groups(
-    module: &Module,
-    func: &Function,
-    (region, most): (Region, u32),
-    uniformity: &Uniformity,
-    variant: &CodeVariant,
-    processor: &HostProcessor,
-) -> u32 {
-    let mut work = [0u32; 4];
-    func.walk(region, &mut |_, data| {
-        let scalars =
-            data.results.iter().chain(&data.operands).filter(|&&v| uniformity.shape(v) == ValueShape::Varying);
-        let widest = scalars.filter_map(|&v| func.ty(v).as_scalar()).map(Scalar::bytes).max();
-        if let Some(bytes) = widest.filter(|_| !data.op.info().is_terminator()) {
-            work[bytes.trailing_zeros().min(3) as usize] += 1;
+/// What the width of groups is chosen for.
+#[derive(Clone, Copy)]
+pub(crate) struct WidthRequest<'a> {
+    pub(crate) module: &'a Module,
+    pub(crate) func: &'a Function,
+    pub(crate) uniformity: &'a Uniformity,
+    pub(crate) variant: &'a CodeVariant,
+    pub(crate) processor: &'a HostProcessor,
+}
+
+impl WidthRequest<'_> {
+    /// The number of lanes of a launch's threads: as many as fill a vector register with elements of the type most of
+    /// the work is done in, twice as many where that hides latency, or one where vectors cannot pay: a kernel that
+    /// prints in every thread, or whose threads share all their values, or that costs less so. One too where each
+    /// thread does the work of a block of threads, and where the order of what it prints would show the group.
+    pub(crate) fn of_launch(&self) -> GroupWidth {
+        let WidthRequest { module, func, .. } = *self;
+        if func.metadata.by_block || prints_always(func, func.body) || n_prints(module, func, func.body) > 1 {
+            return GroupWidth::ONE;
         }
-    });
-    let [_, two, four, eight] = work;
-    let total: u32 = work.iter().sum();
-    if total == 0 {
-        return 1;
+        self.of_region(func.body, u32::MAX)
     }
-    // A value twice as wide takes two registers: that is fine for a few.
-    let bytes = match () {
-        () if eight * 3 > total => 8,
-        () if four + eight > 0 => 4,
-        () if two > 0 => 2,
-        () => 1,
-    };
-    let lanes = (processor.vector_bytes / bytes).clamp(2, 32);
-    let twice = hides_latency(module, func, region, uniformity, processor);
-    let lanes = if twice { (lanes * 2).min(64) } else { lanes }.min(most);
-    let n_registers = (lanes * bytes) as f32 / processor.vector_bytes as f32;
-    let cost = ThreadCost::of(module, func, region, uniformity, variant, (lanes, n_registers));
-    if cost.alone < cost.in_group { 1 } else { lanes }
+
+    /// The parallel loops, with the number of lanes that each has.
+    pub(crate) fn of_parallel_loops(&self) -> Vec<(Inst, GroupWidth)> {
+        let func = self.func;
+        let mut found = Vec::new();
+        if !func.metadata.by_block {
+            return found;
+        }
+        // More lanes than a row of the block has would idle.
+        let most = func.metadata.workgroup_size.map_or(u32::MAX, |[x, ..]| 1 << x.max(1).ilog2());
+        func.walk(func.body, &mut |inst, data| {
+            if data.imm == Imm::Parallel {
+                found.push((inst, self.of_region(data.regions[0], most)));
+            }
+        });
+        found
+    }
+
+    /// The number of lanes for a region of code, at most so many.
+    fn of_region(&self, region: Region, most: u32) -> GroupWidth {
+        let WidthRequest { module, func, uniformity, variant, processor } = *self;
+        let mut work = [0u32; 4];
+        func.walk(region, &mut |_, data| {
+            let scalars =
+                data.results.iter().chain(&data.operands).filter(|&&v| uniformity.shape(v) == ValueShape::Varying);
+            let widest = scalars.filter_map(|&v| func.ty(v).as_scalar()).map(Scalar::bytes).max();
+            if let Some(bytes) = widest.filter(|_| !data.op.info().is_terminator()) {
+                work[bytes.trailing_zeros().min(3) as usize] += 1;
+            }
+        });
+        let [_, two, four, eight] = work;
+        let total: u32 = work.iter().sum();
+        if total == 0 {
+            return GroupWidth::ONE;
+        }
+        // A value twice as wide takes two registers: that is fine for a few.
+        let bytes = match () {
+            () if eight * 3 > total => 8,
+            () if four + eight > 0 => 4,
+            () if two > 0 => 2,
+            () => 1,
+        };
+        let lanes = (processor.vector_bytes / bytes).clamp(2, 32);
+        let twice = hides_latency(module, func, region, uniformity, processor);
+        let lanes = if twice { (lanes * 2).min(64) } else { lanes }.min(most);
+        let n_registers = (lanes * bytes) as f32 / processor.vector_bytes as f32;
+        let cost = ThreadCost::of(module, func, region, uniformity, variant, (lanes, n_registers));
+        GroupWidth { lanes: if cost.alone < cost.in_group { 1 } else { lanes }, cost: Some(cost) }
+    }
 }
 
 /// Returns true if iterations of a loop, threads among them, may choose between values as others did before them.

@@ -1,13 +1,14 @@
-//! Quotients and remainders of indices by what the lanes share: `(i + 1) % n`, `i // n`.
+//! Indices: quotients and remainders by what the lanes share, `(i + 1) % n` and `i // n`, and places counted from the
+//! end.
 //!
-//! Mostly the quotient is the same in all lanes of a group, and then the remainder grows by a constant from lane to
+//! Mostly a quotient is the same in all lanes of a group, and then the remainder grows by a constant from lane to
 //! lane, so that elements at such indices are neighbours. The copy of the body for full groups takes that for granted
 //! where it is so, and leaves groups in which it is not to the other copy ([`super::BailOut`]).
 
 use super::{ExecMask, FunctionLowering, Result, ValueRep};
 use crate::ir::*;
 use cranelift_entity::SecondaryMap;
-use polyloom_ir::{Function, Inst, Op, Scalar, Value, ValueDef};
+use polyloom_ir::{FloatMode, Function, Inst, Op, Scalar, Value, ValueDef};
 
 /// The values from which indices of arrays are computed by integer arithmetic.
 pub(crate) fn index_values(func: &Function) -> SecondaryMap<Value, bool> {
@@ -80,5 +81,46 @@ impl FunctionLowering<'_, '_> {
             Op::Div => ValueRep::Uniform(quotient),
             _ => ValueRep::Affine { base: remainder, stride },
         }))
+    }
+
+    /// The choice `where(i < 0, i + n, i)` as a branch that is predicted, where one thread waits for it in a loop whose
+    /// iterations the processor overlaps. `None` for other choices.
+    pub(super) fn index_from_end(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let is_alone = self.lanes == 1 && !self.arith.processor.is_gpu && !self.frames.is_empty();
+        let &[cond, from_end, plain] = &data.operands[..] else { return Ok(None) };
+        let (ValueDef::Result(test, _), ValueDef::Result(sum, _)) = (func.values[cond].def, func.values[from_end].def)
+        else {
+            return Ok(None);
+        };
+        let (test, sum) = (&func.insts[test], &func.insts[sum]);
+        let is_wrap = test.op == Op::Lt
+            && test.operands[0] == plain
+            && func.as_const(test.operands[1]) == Some(0)
+            && sum.op == Op::Add
+            && sum.operands[0] == plain;
+        if !is_alone || !is_wrap || func.metadata.float_mode != FloatMode::Strict || self.not_negative.contains(&plain)
+        {
+            return Ok(None);
+        }
+        let ir = self.ir;
+        let (cond, plain, extent) = (self.rep(cond)?, self.rep(plain)?, self.rep(sum.operands[1])?);
+        let (cond, plain, extent) = (self.base(cond)?, self.base(plain)?, self.base(extent)?);
+        let (from, counts, meet) = (ir.current(), ir.block(c"from_end"), ir.block(c"index"));
+        ir.cond_br_unlikely(cond, counts, meet);
+        ir.switch_to(counts);
+        let behind = ir.add(plain, extent);
+        ir.br(meet);
+        ir.switch_to(meet);
+        let index = ir.phi(ir.type_of(plain));
+        ir.add_incoming(index, plain, from);
+        ir.add_incoming(index, behind, counts);
+        Ok(Some(ValueRep::Uniform(index)))
+    }
+
+    /// True if `value < bound` is known not to hold, because `bound` is zero.
+    pub(super) fn is_known_not_negative(&self, value: Value, bound: Value) -> bool {
+        self.not_negative.contains(&value) && self.func.as_const(bound) == Some(0)
     }
 }
