@@ -220,6 +220,14 @@ def test_updates_of_shared_memory_and_threads_that_leave():
         np.testing.assert_array_equal(out, want)
 
 
+def test_explanations():
+    assert "threads run in groups of" in ring.explain()
+    assert "threads run one by one" in rows.explain()
+    assert "`sums` is updated by `atomic_add` alone" in updates.explain()
+    text = softmax.explain()
+    assert text.count("line") > 3 and "threads in groups of" in text
+
+
 @pytest.mark.parametrize("tier", ["interp", "0", "1"])
 def test_on_every_engine(tier, passed_on_tier):
-    assert passed_on_tier(tier, __file__, "not on_every_engine") == 1 + 4 + 21 + 6 + 1 + 5 + 4 + 1
+    assert passed_on_tier(tier, __file__, "not on_every_engine and not explanations") == 1 + 4 + 21 + 6 + 1 + 5 + 4 + 1

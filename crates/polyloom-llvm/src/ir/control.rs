@@ -27,6 +27,20 @@ impl IrEmitter<'_> {
         unsafe { LLVMBuildBr(self.builder, target.0) };
     }
 
+    /// The branch back of a loop that LLVM is told something of, by the name of the metadata: what is not to be done.
+    pub(crate) fn br_back(&self, target: BasicBlock, option: &str) {
+        let option = self.meta_node(&[self.meta_string(option)]);
+        // SAFETY: the block is of the current function; the temporary node is replaced before anything reads it, by a
+        // node that so refers to itself, as those of loops do.
+        unsafe {
+            let branch = LLVMBuildBr(self.builder, target.0);
+            let itself = LLVMTemporaryMDNode(self.context, std::ptr::null_mut(), 0);
+            let node = self.meta_node(&[MetadataNode(itself), option]);
+            LLVMMetadataReplaceAllUsesWith(itself, node.0);
+            self.attach(Val(branch), "llvm.loop", node);
+        }
+    }
+
     pub(crate) fn cond_br(&self, cond: Val, then: BasicBlock, otherwise: BasicBlock) {
         // SAFETY: the condition is an `i1`, the blocks are of the current function.
         unsafe { LLVMBuildCondBr(self.builder, cond.0, then.0, otherwise.0) };

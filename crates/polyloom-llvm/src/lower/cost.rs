@@ -3,6 +3,8 @@
 //! Numbers are cycles of a recent x86-64 core, per thread. They were fitted to kernels measured both ways
 //! (`docs/design/vectorisation.md`); what counts is their ratio.
 
+use super::calls::used_values;
+use super::private_arrays::private_params;
 use polyloom_codegen::CodeVariant;
 use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};
 use polyloom_ir::op::OpGroup;
@@ -38,7 +40,8 @@ impl ThreadCost {
         variant: &CodeVariant,
         (lanes, n_registers): (u32, f32),
     ) -> ThreadCost {
-        let model = CostModel { module, func, uniformity, variant, lanes: lanes as f32, n_registers };
+        let copied = private_params(func, &used_values(func), variant);
+        let model = CostModel { module, func, uniformity, variant, copied: &copied, lanes: lanes as f32, n_registers };
         model.region(region, false)
     }
 
@@ -53,6 +56,8 @@ struct CostModel<'a> {
     func: &'a Function,
     uniformity: &'a Uniformity,
     variant: &'a CodeVariant,
+    /// The arrays that ranges of threads have copies of.
+    copied: &'a [(usize, Op)],
     lanes: f32,
     n_registers: f32,
 }
@@ -141,8 +146,10 @@ impl CostModel<'_> {
 
     fn atomic(&self, data: &InstData) -> ThreadCost {
         let varies = data.operands[1..].iter().any(|&value| self.shape(value) != ValueShape::Uniform);
-        let alone = if self.variant.facts.alone { 1.5 } else { 20.0 };
-        ThreadCost { alone, in_group: if varies { alone + 2.0 } else { 1.0 } }
+        let array = self.func.param_index(data.operands[0]);
+        let is_copied = self.copied.iter().any(|&(copied, _)| Some(copied) == array);
+        let alone = if self.variant.facts.alone || is_copied { 1.5 } else { 20.0 };
+        ThreadCost { alone, in_group: if varies { alone + 6.0 } else { 1.0 } }
     }
 
     fn access(&self, data: &InstData, masked: bool) -> ThreadCost {

@@ -84,7 +84,7 @@ pub(crate) fn kernel(
         lanes,
         parallel: &parallel,
         alone: variant.facts.alone,
-        uniformity: (lanes > 1 || !parallel.is_empty()).then_some(&uniformity),
+        uniformity: Some(&uniformity),
         used: &used,
         indexes: &indexes,
         sites: &sites,

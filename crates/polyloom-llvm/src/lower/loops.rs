@@ -356,7 +356,13 @@ impl FunctionLowering<'_, '_> {
             advanced = Some((counter.phi, next, done));
         }
         let from = self.ir.current();
-        self.ir.br(state.header);
+        // Loops that neighbouring threads leave at different times are mostly short, and how often an unrolled one runs
+        // what is left over cannot be predicted.
+        let is_ragged = self.lanes == 1 && self.uniformity.is_some_and(|facts| !facts.cond_is_uniform(state.inst));
+        match is_ragged {
+            true => self.ir.br_back(state.header, "llvm.loop.unroll.runtime.disable"),
+            false => self.ir.br(state.header),
+        }
         for (carried, value) in state.carried.iter().zip(values) {
             self.ir.add_incoming(carried.phi, value, from);
         }

@@ -90,7 +90,7 @@ pub(crate) struct FunctionLowering<'a, 'c> {
     parallel: &'a [(Inst, u32)],
     /// True if no two threads of the processor share what is updated, so that updates need no exclusive access.
     alone: bool,
-    /// `None` for one lane, where everything is uniform.
+    /// Says how the launch's threads differ, however many lanes there are; `None` where nobody has asked.
     uniformity: Option<&'a Uniformity>,
     /// Values that something uses. Results nobody uses are not kept through loops.
     used: &'a SecondaryMap<Value, bool>,

@@ -74,7 +74,7 @@ impl Strategy {
             let _ = writeln!(text, "  {}threads {}", line.unwrap_or_default(), in_words(width));
         }
         for &(param, op) in &self.copied {
-            let name = func.value_names[func.params()[param]].as_deref().unwrap_or("an array");
+            let name = func.param_names.get(param).map_or("an array", |name| name);
             let _ = writeln!(
                 text,
                 "`{name}` is updated by `{}` alone: ranges of many threads update copies of it if it is small",
