@@ -131,6 +131,29 @@ def rows(x: FLOATS, y: FLOATS, a: float):
         y[i, j] = state
 
 
+@loom.kernel
+def folded_rows(x: FLOATS, y: FLOATS, a: float):
+    i = loom.tid()
+    state = 0.0
+    for j in range(x.shape[1]):
+        v = state + x[i, j]
+        state = loom.where(v < 0.0, v + a, v)
+        y[i, j] = state
+
+
+def test_floats_are_no_indices():
+    x = RANDOM.standard_normal((70, 20)).astype(np.float32)
+    want, state = np.zeros_like(x), np.zeros(70, np.float32)
+    for j in range(20):
+        state = state + x[:, j]
+        state = np.where(state < 0, state + np.float32(0.3), state)
+        want[:, j] = state
+    y = np.zeros_like(x)
+    for _ in range(3):
+        loom.launch(folded_rows, 70, [x, y, 0.3])
+        np.testing.assert_array_equal(y, want)
+
+
 @pytest.mark.parametrize("shape", [(1, 40), (70, 33), (16, 16), (100, 1), (40, 64)])
 def test_recurrences_along_rows(shape):
     x = RANDOM.standard_normal(shape).astype(np.float32)
@@ -230,4 +253,6 @@ def test_explanations():
 
 @pytest.mark.parametrize("tier", ["interp", "0", "1"])
 def test_on_every_engine(tier, passed_on_tier):
-    assert passed_on_tier(tier, __file__, "not on_every_engine and not explanations") == 1 + 4 + 21 + 6 + 1 + 5 + 4 + 1
+    assert (
+        passed_on_tier(tier, __file__, "not on_every_engine and not explanations") == 1 + 4 + 21 + 6 + 1 + 1 + 5 + 4 + 1
+    )

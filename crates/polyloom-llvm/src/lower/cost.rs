@@ -1,7 +1,7 @@
 //! What a thread costs, run alone and as one lane of a group: an estimate from HIR that decides between the two.
 //!
 //! Numbers are cycles of a recent x86-64 core, per thread. They were fitted to kernels measured both ways
-//! (`docs/design/vectorisation.md`); what counts is their ratio.
+//! (`docs/design/cpu-strategies.md`); what counts is their ratio.
 
 use super::calls::used_values;
 use super::private_arrays::private_params;

@@ -95,7 +95,8 @@ impl FunctionLowering<'_, '_> {
             return Ok(None);
         };
         let (test, sum) = (&func.insts[test], &func.insts[sum]);
-        let is_wrap = test.op == Op::Lt
+        let is_wrap = self.func.ty(plain).as_scalar().is_some_and(Scalar::is_signed_int)
+            && test.op == Op::Lt
             && test.operands[0] == plain
             && func.as_const(test.operands[1]) == Some(0)
             && sum.op == Op::Add

@@ -4,7 +4,7 @@
 //! full groups and once under a mask, and the copy for full groups may leave one to the other ([`super::BailOut`]).
 //! Outside of such loops there is one lane.
 //!
-//! Design: `docs/design/vectorisation.md`.
+//! Design: `docs/design/cpu-strategies.md`.
 
 use super::{BailOut, ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep};
 use crate::ir::*;

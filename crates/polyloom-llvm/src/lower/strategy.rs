@@ -1,6 +1,6 @@
 //! What is chosen for a kernel before it is lowered: how many threads run at a time, and what is copied.
 //!
-//! Design: `docs/design/vectorisation.md`.
+//! Design: `docs/design/cpu-strategies.md`.
 
 use super::calls::used_values;
 use super::private_arrays::private_params;
