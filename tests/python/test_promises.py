@@ -114,7 +114,7 @@ def test_unknown_kinds_list_the_ones_there_are():
     [
         ("critical_path=True", "`critical_path` is not enforced"),
         ("target_latency_ns=500", "`target_latency_ns` is not enforced"),
-        ('hints={"unroll": 4}', "nothing reads the hint `unroll`"),
+        ('hints={"tile": 4}', "nothing reads the hint `tile`"),
     ],
 )
 def test_what_changes_nothing_warns_by_name(decorator, message):

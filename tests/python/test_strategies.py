@@ -1,9 +1,12 @@
 """Ways of running threads give what threads that run one after the other do: groups, single ones, copies of what is
 updated, quotients that a group shares, loops over the threads of a block."""
 
+import os
+
 import numpy as np
 import polyloom as loom
 import pytest
+import sources
 
 INT, FLOAT, FLOATS = loom.array(dtype=int), loom.array(dtype=float), loom.array(dtype=float, ndim=2)
 RANDOM = np.random.default_rng(5)
@@ -243,6 +246,55 @@ def test_updates_of_shared_memory_and_threads_that_leave():
         np.testing.assert_array_equal(out, want)
 
 
+@loom.kernel(hints={"vector_width": 4, "unroll": 3, "prefetch": False, "opt_level": 3})
+def hinted(x: FLOATS, y: FLOATS):
+    i = loom.tid()
+    total = 0.0
+    for j in range(x.shape[1]):
+        total += x[i, j]
+    y[i, 0] = total
+
+
+@loom.kernel(hints={"vector_width": 1, "unroll": 1, "opt_level": 1})
+def hinted_otherwise(x: FLOATS, y: FLOATS):
+    i = loom.tid()
+    total = 0.0
+    for j in range(x.shape[1]):
+        total += x[i, j]
+    y[i, 0] = total
+
+
+def test_hints_change_no_bit():
+    x = RANDOM.standard_normal((70, 33)).astype(np.float32)
+    want = np.cumsum(x, axis=1, dtype=np.float32)[:, -1:]
+    for kernel, way in ((hinted, "in groups of 4"), (hinted_otherwise, "one by one")):
+        y = np.zeros((70, 1), np.float32)
+        for _ in range(3):
+            loom.launch(kernel, 70, [x, y])
+            np.testing.assert_array_equal(y, want)
+        if os.environ.get("POLYLOOM_TIER", "1") == "1":
+            assert f"threads run {way}\n" in kernel.explain()
+
+
+@pytest.mark.parametrize(
+    ("hint", "values"),
+    [
+        ('"vector_width": 3', "the hint `vector_width` is a power of two up to 64"),
+        ('"vector_width": 128', "a power of two up to 64"),
+        ('"unroll": 0', "the hint `unroll` is a number from 1 to 64"),
+        ('"prefetch": 2', "the hint `prefetch` is True or False"),
+        ('"opt_level": True', "the hint `opt_level` is a number from 1 to 3"),
+    ],
+)
+def test_hints_have_values(hint, values):
+    with pytest.raises(loom.CompileError, match=values):
+        sources.define(f"""
+            @loom.kernel(hints={{{hint}}})
+            def k(x: loom.array(dtype=float)):
+                x[0] = 1.0
+        """)
+
+
 def test_explanations():
     assert "threads run in groups of" in ring.explain()
     assert "threads run one by one" in rows.explain()
@@ -254,5 +306,6 @@ def test_explanations():
 @pytest.mark.parametrize("tier", ["interp", "0", "1"])
 def test_on_every_engine(tier, passed_on_tier):
     assert (
-        passed_on_tier(tier, __file__, "not on_every_engine and not explanations") == 1 + 4 + 21 + 6 + 1 + 1 + 5 + 4 + 1
+        passed_on_tier(tier, __file__, "not on_every_engine and not explanations and not values")
+        == 1 + 4 + 21 + 6 + 1 + 1 + 5 + 4 + 1 + 1
     )

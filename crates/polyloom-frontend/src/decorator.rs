@@ -163,7 +163,10 @@ impl DecoratorReader<'_> {
             self.diagnostics.push(Diagnostic::warning(Code::Unenforced, span, message).help(help));
         };
         for (hint, _) in &metadata.hints {
-            unread("hints", format!("nothing reads the hint `{hint}`"), "leave it out");
+            if KernelMetadata::HINTS.iter().all(|(known, _)| known != hint) {
+                let known = KernelMetadata::HINTS.map(|(known, _)| known).join(", ");
+                unread("hints", format!("nothing reads the hint `{hint}`"), &format!("there are {known}"));
+            }
         }
         let help = "it is recorded in the kernel's HIR, and changes nothing yet";
         if constraints.critical_path {
@@ -413,7 +416,13 @@ impl DecoratorReader<'_> {
                 _ => None,
             };
             match (key, text) {
-                (Some(CapturedMeaning::Text(key)), Some(text)) => metadata.hints.push((key.to_string(), text)),
+                (Some(CapturedMeaning::Text(key)), Some(text)) => {
+                    metadata.hints.push((key.to_string(), text));
+                    if let Err(values) = metadata.hint(&key) {
+                        let message = format!("the hint `{key}` is {values}");
+                        self.wrong(&item.value, message, usage);
+                    }
+                }
                 _ => self.wrong(&item.value, "a hint is a string and a constant".to_owned(), usage),
             }
         }

@@ -172,6 +172,38 @@ pub struct KernelMetadata {
 }
 
 impl KernelMetadata {
+    /// The hints that something reads: how many threads run at a time, how many iterations of innermost loops stand in a
+    /// row, whether stencils load ahead, and the optimisation level, all on the CPU.
+    pub const HINTS: [(&str, &str); 4] = [
+        ("vector_width", "a power of two up to 64"),
+        ("unroll", "a number from 1 to 64"),
+        ("prefetch", "True or False"),
+        ("opt_level", "a number from 1 to 3"),
+    ];
+
+    /// The value of a hint that something reads, `False` as 0 and `True` as 1; `None` if it is not given. It is an error,
+    /// what values the hint has, if it is given one that it does not have.
+    ///
+    /// # Errors
+    ///
+    /// See above.
+    pub fn hint(&self, name: &str) -> Result<Option<u32>, &'static str> {
+        let Some((_, text)) = self.hints.iter().rev().find(|(hint, _)| hint == name) else { return Ok(None) };
+        let values = Self::HINTS.iter().find(|(hint, _)| *hint == name).map_or("none", |(_, values)| values);
+        let number = match &**text {
+            "true" => Some(1).filter(|_| name == "prefetch"),
+            "false" => Some(0).filter(|_| name == "prefetch"),
+            text => text.parse().ok().filter(|_| name != "prefetch"),
+        };
+        let has = |number: &u32| match name {
+            "vector_width" => number.is_power_of_two() && *number <= 64,
+            "unroll" => (1..=64).contains(number),
+            "opt_level" => (1..=3).contains(number),
+            _ => true,
+        };
+        number.filter(has).map(Some).ok_or(values)
+    }
+
     /// The extents of a block where a launch does not say them.
     pub fn block(&self) -> [u32; 3] {
         let most = self.launch_bounds.map_or(DEFAULT_BLOCK_SIZE, |(threads, _)| threads);

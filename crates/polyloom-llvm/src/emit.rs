@@ -1,7 +1,7 @@
 //! From a kernel to LLVM IR, assembly, object files and the back end's own object format.
 
 use crate::ir::IrEmitter;
-use crate::target::{self, HostProcessor, OptimizationEffort, VectorizeMode};
+use crate::target::{self, HostProcessor, OptimizationEffort, OptimizerMode};
 use inkwell::context::Context;
 use inkwell::module::Module as LlvmModule;
 use polyloom_codegen::{CodeObject, CodegenError, Form};
@@ -15,19 +15,19 @@ pub(crate) fn emit(
     processor: &HostProcessor,
     name: &str,
     forms: &[Form],
-    lower: impl FnOnce(&IrEmitter<'_>) -> Result<VectorizeMode, CodegenError>,
+    lower: impl FnOnce(&IrEmitter<'_>) -> Result<OptimizerMode, CodegenError>,
 ) -> Result<Vec<Vec<u8>>, CodegenError> {
     let context = Context::create();
     let llvm = context.create_module(name);
     target::prepare(processor, &llvm)?;
-    let vectorize = lower(&IrEmitter::new(&context, &llvm))?;
+    let mode = lower(&IrEmitter::new(&context, &llvm))?;
     verify(&llvm)?;
     let effort = OptimizationEffort::for_module(&llvm);
     let mut is_optimized = false;
     let mut made = Vec::with_capacity(forms.len());
     for form in forms {
         if !matches!(form, Form::LlvmIr | Form::GpuLlvmIr) && !is_optimized {
-            target::optimize(processor, &llvm, vectorize, effort)?;
+            target::optimize(processor, &llvm, mode, effort)?;
             is_optimized = true;
         }
         made.push(match form {

@@ -194,32 +194,38 @@ impl OptimizationEffort {
     }
 }
 
-/// Says where LLVM looks for vectors in scalar code.
+/// Says where LLVM looks for vectors in scalar code, and how hard it tries.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct VectorizeMode {
+pub(crate) struct OptimizerMode {
     /// In the iterations of loops.
     pub(crate) loops: bool,
     /// In straight code: superword-level parallelism.
     pub(crate) slp: bool,
+    /// Its optimisation level, unless that is the usual one.
+    pub(crate) level: Option<u32>,
 }
 
 /// Runs the optimiser.
 pub(crate) fn optimize(
     processor: &HostProcessor,
     module: &Module<'_>,
-    vectorize: VectorizeMode,
+    mode: OptimizerMode,
     effort: OptimizationEffort,
 ) -> Result<(), CodegenError> {
     with_machine(processor, |machine| {
         let options = PassBuilderOptions::create();
-        options.set_loop_vectorization(vectorize.loops);
-        options.set_loop_interleaving(vectorize.loops);
-        options.set_loop_slp_vectorization(vectorize.slp);
+        options.set_loop_vectorization(mode.loops);
+        options.set_loop_interleaving(mode.loops);
+        options.set_loop_slp_vectorization(mode.slp);
         options.set_loop_unrolling(true);
         let passes = match effort {
             OptimizationEffort::Linear => PASSES_OF_LONG_CODE,
             OptimizationEffort::Full if processor.is_gpu => GPU_PASSES,
-            OptimizationEffort::Full => "default<O2>",
+            OptimizationEffort::Full => match mode.level {
+                Some(1) => "default<O1>",
+                Some(3) => "default<O3>",
+                _ => "default<O2>",
+            },
         };
         module.run_passes(passes, machine, options).map_err(|e| CodegenError::new(e.to_string()))
     })

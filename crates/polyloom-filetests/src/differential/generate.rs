@@ -45,6 +45,8 @@ impl ProgramVariable {
 
 pub(super) struct ProgramGenerator {
     pub(super) random: SeededChoices,
+    /// The number of threads that LLVM's code is to run at a time; half of the programs leave it the choice.
+    vector_width: Option<u32>,
     /// Scalar types this program draws from: a few per program, so that values of one type meet.
     pub(super) palette: Vec<Scalar>,
     pub(super) math: Vec<Op>,
@@ -108,6 +110,7 @@ impl ProgramGenerator {
         // Swarm: each program uses a few of the functions, so that each gets its share of attention.
         let math = (0..4).map(|_| *random.pick(&all)).collect();
         let mut generator = ProgramGenerator {
+            vector_width: Some(1 << (seed % 14) as u32).filter(|width| *width <= 64),
             random,
             palette,
             math,
@@ -192,9 +195,14 @@ impl ProgramGenerator {
         self.structs.leave_scope(0);
         let (struct_params, of_structs) = self.struct_params(self.rank);
         params.extend(struct_params);
-        let mode = if self.checked { "check=True".to_owned() } else { in_blocks.unwrap_or_default() };
+        let mode = if self.checked { Some("check=True".to_owned()) } else { in_blocks };
+        let hint = self.vector_width.map(|width| format!("hints={{\"vector_width\": {width}}}"));
+        let arguments: Vec<String> = mode.into_iter().chain(hint).collect();
         self.line("");
-        self.line(&if mode.is_empty() { "@loom.kernel".to_owned() } else { format!("@loom.kernel({mode})") });
+        self.line(&match arguments[..] {
+            [] => "@loom.kernel".to_owned(),
+            _ => format!("@loom.kernel({})", arguments.join(", ")),
+        });
         self.line(&format!("def kernel({}):", params.join(", ")));
         self.indent = 1;
         self.in_kernel = true;

@@ -27,9 +27,13 @@ impl IrEmitter<'_> {
         unsafe { LLVMBuildBr(self.builder, target.0) };
     }
 
-    /// The branch back of a loop that LLVM is told something of, by the name of the metadata: what is not to be done.
-    pub(crate) fn br_back(&self, target: BasicBlock, option: &str) {
-        let option = self.meta_node(&[self.meta_string(option)]);
+    /// The branch back of a loop that LLVM is told something of: the name of the metadata and, if it has one, a number.
+    pub(crate) fn br_back(&self, target: BasicBlock, option: &str, number: Option<u32>) {
+        // SAFETY: the constant lives in this context.
+        let constant = |n: u32| unsafe { LLVMValueAsMetadata(LLVMConstInt(self.int(32).0, n.into(), 0)) };
+        let number = number.map(|n| MetadataNode(constant(n)));
+        let parts: Vec<MetadataNode> = [self.meta_string(option)].into_iter().chain(number).collect();
+        let option = self.meta_node(&parts);
         // SAFETY: the block is of the current function; the temporary node is replaced before anything reads it, by a
         // node that so refers to itself, as those of loops do.
         unsafe {

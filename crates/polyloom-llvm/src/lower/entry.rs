@@ -17,7 +17,7 @@ use super::strategy::Strategy;
 use super::totals::UpdateTotal;
 use super::{BailOut, ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep, width};
 use crate::ir::*;
-use crate::target::{HostProcessor, VectorizeMode};
+use crate::target::{HostProcessor, OptimizerMode};
 use cranelift_entity::SecondaryMap;
 use polyloom_codegen::{ArgLayout, CodeVariant, CodegenError, LaunchContext, SiteTable};
 use polyloom_ir::analysis::uniformity::Uniformity;
@@ -53,7 +53,7 @@ pub(crate) fn kernel(
     id: FuncId,
     variant: &CodeVariant,
     name: &str,
-) -> Result<VectorizeMode> {
+) -> Result<OptimizerMode> {
     let func = &module.functions[id];
     let Strategy { uniformity, rank, width, parallel, copied } = Strategy::of(module, id, variant, processor, lanes);
     let lanes = width.lanes;
@@ -73,7 +73,8 @@ pub(crate) fn kernel(
     let used = calls::used_values(func);
     let indexes = indices::index_values(func);
     let sites = SiteTable::of(func);
-    let streams = prefetch::streams(func, rank);
+    let loads_ahead = func.metadata.hint("prefetch") != Ok(Some(0));
+    let streams = if loads_ahead { prefetch::streams(func, rank) } else { Vec::new() };
     let array_of = |param: Value| func.param_index(param).and_then(|index| arrays[index].as_ref());
     let streams: Vec<_> = streams.into_iter().filter_map(|(param, at)| Some((array_of(param)?, at))).collect();
     let unit = BodyUnit {
@@ -111,7 +112,8 @@ pub(crate) fn kernel(
     }
     ir.set_fast_math(0);
     let slp = lanes == 1;
-    Ok(VectorizeMode { loops: slp && !width::chooses_again(func, &uniformity), slp })
+    let level = func.metadata.hint("opt_level").unwrap_or_default();
+    Ok(OptimizerMode { loops: slp && !width::chooses_again(func, &uniformity), slp, level })
 }
 
 /// The flags of floating-point instructions in this mode.

@@ -359,9 +359,16 @@ impl FunctionLowering<'_, '_> {
         // Loops that neighbouring threads leave at different times are mostly short, and how often an unrolled one runs
         // what is left over cannot be predicted.
         let is_ragged = self.lanes == 1 && self.uniformity.is_some_and(|facts| !facts.cond_is_uniform(state.inst));
-        match is_ragged {
-            true => self.ir.br_back(state.header, "llvm.loop.unroll.runtime.disable"),
-            false => self.ir.br(state.header),
+        let data = &self.func.insts[state.inst];
+        let is_innermost = data.regions.iter().all(|&region| {
+            self.func.regions[region].insts.iter().all(|&inner| self.func.insts[inner].regions.is_empty())
+        });
+        let unroll = self.func.metadata.hint("unroll").unwrap_or_default();
+        match unroll.filter(|_| is_innermost && !self.arith.processor.is_gpu) {
+            Some(1) => self.ir.br_back(state.header, "llvm.loop.unroll.disable", None),
+            Some(n) => self.ir.br_back(state.header, "llvm.loop.unroll.count", Some(n)),
+            None if is_ragged => self.ir.br_back(state.header, "llvm.loop.unroll.runtime.disable", None),
+            None => self.ir.br(state.header),
         }
         for (carried, value) in state.carried.iter().zip(values) {
             self.ir.add_incoming(carried.phi, value, from);

@@ -41,6 +41,9 @@ impl WidthRequest<'_> {
         if func.metadata.by_block || prints_always(func, func.body) || n_prints(module, func, func.body) > 1 {
             return GroupWidth::ONE;
         }
+        if let Ok(Some(lanes)) = func.metadata.hint("vector_width") {
+            return GroupWidth { lanes, cost: None };
+        }
         self.of_region(func.body, u32::MAX)
     }
 
@@ -53,9 +56,11 @@ impl WidthRequest<'_> {
         }
         // More lanes than a row of the block has would idle.
         let most = func.metadata.workgroup_size.map_or(u32::MAX, |[x, ..]| 1 << x.max(1).ilog2());
+        let hint = func.metadata.hint("vector_width").unwrap_or_default();
         func.walk(func.body, &mut |inst, data| {
             if data.imm == Imm::Parallel {
-                found.push((inst, self.of_region(data.regions[0], most)));
+                let hinted = hint.map(|lanes| GroupWidth { lanes, cost: None });
+                found.push((inst, hinted.unwrap_or_else(|| self.of_region(data.regions[0], most))));
             }
         });
         found

@@ -18,7 +18,7 @@ mod tensor;
 
 use super::GpuOptions;
 use crate::emit;
-use crate::target::{HostProcessor, VectorizeMode};
+use crate::target::{HostProcessor, OptimizerMode};
 use polyloom_codegen::{CodegenError, EmitRequest, Emitter, Form};
 use polyloom_ir::{Arch, PtxVersion};
 
@@ -49,7 +49,7 @@ impl Emitter for NvptxBackend {
         emit::emit(&self.processor, request.entry, forms, |ir| {
             entry::kernel(ir, &self.processor, request, self.options)?;
             // Neighbouring loads and stores become wide ones where code is generated.
-            Ok(VectorizeMode::default())
+            Ok(OptimizerMode::default())
         })
     }
 }
