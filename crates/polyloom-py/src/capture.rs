@@ -8,7 +8,8 @@ use crate::kernel::Kernel;
 use crate::struct_type::struct_type;
 use crate::structure::leaves;
 use polyloom::frontend::{
-    CapturedMeaning, ParamType, ScalarSet, StructType, TypePattern, library_member, package_member, python_builtin, types_member,
+    CapturedMeaning, ParamType, ScalarSet, StructType, TypePattern, library_member, package_member, python_builtin,
+    types_member,
 };
 use polyloom::{Composite, CompositeKind, MAX_COMPONENTS, Scalar, Type, ValueType, scalar_bits};
 use pyo3::prelude::*;
