@@ -49,6 +49,7 @@ def launch_backward(
     has_left: bool = False,
     accumulate: bool = True,
     keep_seeds: bool = False,
+    times: int = 1,
 ) -> int:
     """Runs the backward kernel of a kernel.
 
@@ -73,6 +74,8 @@ def launch_backward(
         Otherwise the former are written, whatever they held, and the latter are left as they are.
     keep_seeds : bool
         Whether, without `accumulate`, the adjoints of what the kernel both reads and writes are left as they are, too.
+    times : int
+        How many times, one after the other.
 
     Returns
     -------
@@ -91,6 +94,7 @@ def launch_backward(
         has_left=has_left,
         tape_bytes=config.tape_memory,
         n_cores=config.num_threads,
+        times=times,
     )
 
 

@@ -20,7 +20,7 @@ from polyloom._gradients import check_aliases, known_of, launch_backward
 from polyloom._history import History, Region
 from polyloom._leaves import Leaf, facts_of, place_for
 from polyloom._structs import Struct
-from polyloom._views import Beside, View, view_of
+from polyloom._views import Beside, Storage, View, view_of
 
 # Arguments that stay what they are.
 IMMUTABLE = (int, float, bool, str, np.generic, type(None))
@@ -66,8 +66,8 @@ class Operation:
     # Whether all elements of the array that it writes are replaced.
     replaces = False
 
-    def play_back(self, playback: Playback) -> None:
-        """Carries derivatives back. What has failed and was not finished carries none."""
+    def play_back(self, playback: Playback, times: int) -> None:
+        """Carries derivatives back, so many times. What has failed and was not finished carries none."""
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.saved} bytes saved, {self.loops} for loops>"
@@ -171,8 +171,47 @@ class Launched(Operation):
         after = [index for index, (view, is_read, left) in reads if view is not None and is_read and left]
         return Needs(True, written, backward.writes, before, after)
 
-    def play_back(self, playback: Playback) -> None:
+    def repeatable(self, history: History) -> tuple[Any, ...] | None:
+        """What there is to note when the launch is recorded again: for `LaunchLog` of the extension module."""
+        regions: dict[int, Region] = {}
+        for view in [view for view, _ in self.arrays if view.storage.size]:
+            region = regions[id(view)] = history.find(view)
+            if region is None or view.device != "cpu":
+                return None
+
+        def singles(views: Sequence[View]) -> list[tuple[Region, View]] | None:
+            found = [(regions[id(view)], view) for view in views if view.storage.size]
+            return found if all(region.is_only(view) for region, view in found) else None
+
+        needed, written, after = singles(self.needed), singles(self.written), singles(self.needed_after)
+        if self.structs or needed is None or written is None or after is None:
+            return None
+        return (
+            self.again([], None) if self.kept else self,
+            list({id(region): region for region in regions.values()}.values()),
+            [region for region, _ in needed],
+            [(region, view, view.storage) for region, view in written],
+            [region for region, _ in after],
+        )
+
+    def again(self, kept: list[tuple[View, Storage]], args: Sequence[Any] | None) -> Launched:
+        """The same launch, which has overwritten something else, perhaps with other numbers."""
+        made: Launched = Launched.__new__(Launched)
+        made.__dict__.update(self.__dict__)
+        made.kept = [(view, View(held)) for view, held in kept]
+        made.saved = sum([held.nbytes for _, held in kept])
+        if args is not None:
+            made._args = [own if isinstance(own, View) else arg for own, arg in zip(self._args, args, strict=True)]
+        return made
+
+    def play_back(self, playback: Playback, times: int) -> None:
         if not self._is_active:
+            return
+        if not self.structs and not self.needed_after:
+            args, adjoints = playback.given_again(self._args)
+            self.loops = launch_backward(
+                self._kernel, self._dim, args, adjoints, self._device, self._block, has_left=True, times=times
+            )
             return
         args = [playback.argument(arg) if isinstance(arg, View) else arg for arg in self._args]
         numbers = [
@@ -183,7 +222,9 @@ class Launched(Operation):
             playback.adjoint(arg) if isinstance(arg, View) else number
             for arg, number in zip(self._args, numbers, strict=True)
         ]
-        self.loops = launch_backward(self._kernel, self._dim, args, adjoints, self._device, self._block, has_left=True)
+        self.loops = launch_backward(
+            self._kernel, self._dim, args, adjoints, self._device, self._block, has_left=True, times=times
+        )
         for field, number in zip(self._fields, numbers, strict=True):
             if field is not None and number is not None:
                 playback.add_to_field(field, number.storage[0])
@@ -224,8 +265,8 @@ class Assigned(Operation):
             if to.is_float
         ]
 
-    def play_back(self, playback: Playback) -> None:
-        for target, part in self._copied:
+    def play_back(self, playback: Playback, times: int) -> None:
+        for target, part in self._copied * times:
             self._carry_back(playback, target, part)
 
     def _carry_back(self, playback: Playback, target: View, part: View | None) -> None:
@@ -267,7 +308,11 @@ class Called(Operation):
         self.needed = [view for view in views if view is not None]
         self.arrays = list(zip(self.needed, given, strict=True))
 
-    def play_back(self, playback: Playback) -> None:
+    def play_back(self, playback: Playback, times: int) -> None:
+        for _ in range(times):
+            self._call(playback)
+
+    def _call(self, playback: Playback) -> None:
         from polyloom._tape import watched
 
         # It goes by what the arrays and their `grad` hold.
@@ -302,20 +347,30 @@ class Playback:
         # Maps an array to where its adjoint is in these.
         self._places: dict[Any, View] = {}
         self._before: dict[Region, Beside] = {}
+        # Maps an array that operations have kept to where it is in these.
+        self._put_back: dict[Any, View] = {}
         self._finished: set[Region] = set()
         # Arrays as the operation that is played back has left them, where it asks for that.
         self._after: dict[Any, View] = {}
+        # By the identity of arguments, what backward kernels are given for them, and how many regions were in
+        # `_before` then.
+        self._given: dict[int, tuple[list[Any], list[View | None], int]] = {}
 
     def put_back(self, operation: Operation) -> None:
         """Makes the arrays what they were before an operation."""
-        self._after = {view.key: self.before(view).copy() for view in operation.needed_after}
+        self._after = (
+            {view.key: self.before(view).copy() for view in operation.needed_after} if operation.needed_after else {}
+        )
         for view, held in operation.kept:
-            region = self._history.find(view)
-            if region is None:
-                continue
-            if region not in self._before:
-                self._before[region] = region.copy()
-            self._before[region].place(view).assign(held)
+            place = self._put_back.get(view.key)
+            if place is None:
+                region = self._history.find(view)
+                if region is None:
+                    continue
+                if region not in self._before:
+                    self._before[region] = region.copy()
+                place = self._put_back[view.key] = self._before[region].place(view)
+            place.assign(held)
 
     def check(self) -> None:
         """Refuses to go on if something has overwritten what is needed."""
@@ -330,6 +385,18 @@ class Playback:
     def argument(self, view: View) -> View:
         """The array as the backward kernel of the launch that is played back takes it."""
         return self._after.get(view.key) or self.before(view)
+
+    def given_again(self, args: list[Any]) -> tuple[list[Any], list[View | None]]:
+        """What a backward kernel is given for arguments of a launch, which is known if another launch had them: as they
+        were before it, and their adjoints."""
+        known = self._given.get(id(args))
+        if known is not None and known[2] == len(self._before):
+            return known[0], known[1]
+        arrays = [isinstance(arg, View) for arg in args]
+        before = [self.argument(arg) if is_array else arg for arg, is_array in zip(args, arrays, strict=True)]
+        adjoints = [self.adjoint(arg) if is_array else None for arg, is_array in zip(args, arrays, strict=True)]
+        self._given[id(args)] = before, adjoints, len(self._before)
+        return before, adjoints
 
     def adjoint(self, view: View) -> View | None:
         """The array of the adjoint of an array."""

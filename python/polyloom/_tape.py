@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from types import TracebackType
 from typing import Any
 
@@ -118,6 +119,7 @@ class Tape:
         self._history = History()
         # The arrays that were given to operations, by what they are views of.
         self._given: dict[Any, Any] = {}
+        self._log = _native.LaunchLog(self._operations)
 
     @property
     def gradients(self) -> Gradients:
@@ -224,6 +226,7 @@ class Tape:
         [<setup/fill: 0 bytes saved, 0 for loops>]
         """
         self._scopes.append(str(scope_name))
+        self._log.clear()
 
     def record_scope_end(self) -> None:
         """Ends the part that `record_scope_begin` has begun last.
@@ -236,6 +239,7 @@ class Tape:
         if not self._scopes:
             raise RuntimeError("record_scope_end() without record_scope_begin()")
         self._scopes.pop()
+        self._log.clear()
 
     def _begin(self, operation: Operation) -> None:
         """Keeps what an operation is going to overwrite and the way back needs."""
@@ -340,9 +344,10 @@ class Tape:
                 self._begin_with(playback, seeds)
             else:
                 self._begin_with_own(playback)
-            for operation in reversed(self._operations):
+            # A launch that was recorded again as it was is the same operation.
+            for operation, repeats in groupby(reversed(self._operations)):
                 playback.put_back(operation)
-                operation.play_back(playback)
+                operation.play_back(playback, sum(1 for _ in repeats))
             playback.finish()
         for each in self._gradients():
             gone_back(each, "the way back of a tape")
@@ -470,9 +475,10 @@ def _update_level() -> None:
     """Says what launches and assignments have to tell: nothing, where they write, or, those of this thread, all."""
     with _lock:
         # Whether a set of weak references is empty takes less than to go through it.
-        everywhere = len(_tapes) > 0 and any(tape._operations or tape._is_recording for tape in _tapes)
+        n_used = sum(1 for tape in _tapes if tape._operations or tape._is_recording) if len(_tapes) else 0
     here = False if _thread.n_pauses else True if _thread.active else None
-    _native.set_recording(everywhere, here)
+    log = _thread.active[0]._log if here and len(_thread.active) == 1 else None
+    _native.set_recording(n_used > 0, here, log, n_used > 1)
 
 
 @contextmanager
@@ -526,6 +532,14 @@ class _Recording:
                     for view in operation.written:
                         tape._history.outside(view.device, view.lo, view.hi, f"'{operation.name}', recorded elsewhere,")
 
+    def repeatable(self) -> tuple[Any, ...] | None:
+        """What there is to note when the same launch is recorded again, if one tape has recorded it."""
+        if len(self._begun) != 1:
+            return None
+        ((tape, operation),) = self._begun
+        with _lock:
+            return operation.repeatable(tape._history) if isinstance(operation, Launched) else None
+
 
 def record(
     kernel: _native.Kernel, dim: Sequence[int], args: Sequence[Any], device: str, block: Sequence[int] | None
@@ -533,6 +547,15 @@ def record(
     """Called by a launch while tapes record, before it runs."""
     leaves = [leaf for of_argument in leaves_of(kernel, args, device) for leaf in of_argument]
     return record_leaves(kernel._flat, dim, leaves, device, block)
+
+
+def repeat_failed(operation: Launched) -> None:
+    """Called by a launch like one that was recorded before, when it has failed."""
+    for tape in _thread.active:
+        failed = Operation(operation.name.removeprefix("".join([f"{scope}/" for scope in tape._scopes])))
+        failed.saved, failed.kept, failed.written = operation.saved, operation.kept, operation.written
+        with _lock:
+            tape._end(failed, False)
 
 
 def record_leaves(

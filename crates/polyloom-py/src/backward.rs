@@ -144,6 +144,8 @@ impl Backward {
 ///     What the tapes of loops may take.
 /// n_cores : int
 ///     How many cores run launches on the CPU.
+/// times : int
+///     How many times, one after the other.
 ///
 /// Returns
 /// -------
@@ -151,7 +153,7 @@ impl Backward {
 ///     How many bytes the tapes of the kernel's loops have taken.
 #[pyfunction]
 #[pyo3(signature = (
-    kernel, dim, args, adjoints, device, block, *, accumulate, keep_seeds, has_left, tape_bytes, n_cores
+    kernel, dim, args, adjoints, device, block, *, accumulate, keep_seeds, has_left, tape_bytes, n_cores, times
 ))]
 #[expect(clippy::too_many_arguments, reason = "Python gives them by name")]
 pub(crate) fn launch_backward<'py>(
@@ -167,6 +169,7 @@ pub(crate) fn launch_backward<'py>(
     has_left: bool,
     tape_bytes: u64,
     n_cores: u64,
+    times: usize,
 ) -> PyResult<u64> {
     let (kernel, device) = (kernel.get().one()?, device::named(device)?);
     let borrowed: Arguments<'_, '_> = args.iter().map(Bound::as_borrowed).collect();
@@ -180,7 +183,8 @@ pub(crate) fn launch_backward<'py>(
     let adjoints: Vec<_> = adjoints.into_iter().map(|adjoint| adjoint.map(|(array, _)| array)).collect();
     let block = block.filter(|block| !block.is_none()).map(|block| three("block_dim", block)).transpose()?;
     let n_cores = (device == DeviceId::Cpu).then_some(n_cores);
-    let options = BackwardOptions { accumulate, keep_seeds, limits: TapeLimits { bytes: tape_bytes, n_cores }, block };
+    let limits = TapeLimits { bytes: tape_bytes, n_cores };
+    let options = BackwardOptions { accumulate, keep_seeds, limits, block, times };
     let queue = queue_of(py, device)?;
     let sim =
         if device == DeviceId::Simulator { sim_settings::SimSettings::get().options() } else { SimOptions::default() };

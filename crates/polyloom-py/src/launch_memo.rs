@@ -44,7 +44,7 @@ enum ArgumentSnapshot {
 }
 
 /// Everything that a launch looks at of an array.
-struct ArraySnapshot {
+pub(crate) struct ArraySnapshot {
     /// The argument and its type.
     argument: usize,
     class: usize,
@@ -75,7 +75,7 @@ fn storage_of(py: Python<'_>, arg: &Bound<'_, PyAny>) -> Option<(*mut npyffi::Py
 
 impl ArraySnapshot {
     /// Returns nothing of an argument that cannot be kept.
-    fn of(py: Python<'_>, arg: &Bound<'_, PyAny>) -> Option<ArraySnapshot> {
+    pub(crate) fn of(py: Python<'_>, arg: &Bound<'_, PyAny>) -> Option<ArraySnapshot> {
         let (storage, element) = storage_of(py, arg)?;
         // SAFETY: the argument holds the array, of which `layout` asks nothing while Python code may run.
         let (array, descr, [extents, strides]) = unsafe { fields(storage) };
@@ -95,7 +95,7 @@ impl ArraySnapshot {
 
     /// Returns true if the argument is the array that this is of, and has not changed since.
     #[inline]
-    fn is_of(&self, py: Python<'_>, arg: &Bound<'_, PyAny>) -> bool {
+    pub(crate) fn is_of(&self, py: Python<'_>, arg: &Bound<'_, PyAny>) -> bool {
         if arg.as_ptr() as usize != self.argument || arg.get_type_ptr() as usize != self.class {
             return false;
         }

@@ -43,6 +43,7 @@ mod struct_type;
 mod structure;
 mod synth;
 mod tape_recording;
+mod tape_repeats;
 
 use polyloom::{Op, Session};
 use pyo3::exceptions::PyRuntimeError;
@@ -127,6 +128,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<queue::Queue>()?;
     module.add_class::<queue::Event>()?;
     module.add_class::<sim::SimModule>()?;
+    module.add_class::<tape_repeats::RegionState>()?;
+    module.add_class::<tape_repeats::LaunchLog>()?;
     module.add_function(wrap_pyfunction!(device::default_device, module)?)?;
     module.add_function(wrap_pyfunction!(device::set_default_device, module)?)?;
     module.add_function(wrap_pyfunction!(device::check_device, module)?)?;
@@ -137,7 +140,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device::cuda_free_memory, module)?)?;
     module.add_function(wrap_pyfunction!(device::device_properties, module)?)?;
     module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;
-    module.add_function(wrap_pyfunction!(device::checksum, module)?)?;
     module.add_function(wrap_pyfunction!(device::clear_memory, module)?)?;
     module.add_function(wrap_pyfunction!(device::span, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_bfloat16_as_bits, module)?)?;

@@ -96,7 +96,7 @@ impl RecordedLaunch {
             if watched == TapeRecording::Writes {
                 return run(py, kernel, &dimensions, &borrowed, watched);
             }
-            return recorded(object, self.over_dim, &dimensions, args.iter(), || {
+            return recorded(object, self.over_dim, &dimensions, &borrowed, || {
                 run(py, kernel, &dimensions, &borrowed, TapeRecording::Nothing)
             });
         }

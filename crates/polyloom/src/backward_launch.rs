@@ -47,6 +47,8 @@ pub struct BackwardOptions {
     pub limits: TapeLimits,
     /// The threads of blocks, where somebody has said how many.
     pub block: Option<[u32; 3]>,
+    /// Number of times that it is gone, one after the other.
+    pub times: usize,
 }
 
 /// Describes what the way back of a launch did.
@@ -172,6 +174,22 @@ impl BackwardKernel {
         plan: Option<&TapePlan>,
     ) -> Result<BackwardStats, BackwardError> {
         // SAFETY: passed on to the caller.
+        unsafe { self.launch_times(run, overwrites, plan, 1) }
+    }
+
+    /// [`BackwardKernel::launch`] so many times, one after the other.
+    ///
+    /// # Safety
+    ///
+    /// As [`BackwardKernel::launch`]. With `overwrites`, a plan, or arrays that are copied for it, it is only once.
+    unsafe fn launch_times(
+        &self,
+        run: &BackwardRun<'_>,
+        overwrites: bool,
+        plan: Option<&TapePlan>,
+        times: usize,
+    ) -> Result<BackwardStats, BackwardError> {
+        // SAFETY: passed on to the caller.
         let (inputs, _inputs) = unsafe { run.copied(&self.needs.replayed)? };
         let extents: Vec<Option<&[u64]>> = run
             .adjoints
@@ -207,8 +225,17 @@ impl BackwardKernel {
         if let Some(plan) = plan {
             return self.launch_parts(run, &inputs, &adjoints, plan);
         }
-        for BackwardLaunch { part, dim, extents } in launches {
-            self.run_part(run, part, &dim, &inputs, &adjoints, &[], &extents)?;
+        let parts: Vec<(&Arc<Kernel>, Vec<u64>, ArgBlock)> = launches
+            .into_iter()
+            .map(|BackwardLaunch { part, dim, extents }| {
+                let (kernel, block) = self.block_of(run, part, &inputs, &adjoints, &[], &extents)?;
+                Ok((kernel, dim, block))
+            })
+            .collect::<Result<_, BackwardError>>()?;
+        for _ in 0..times {
+            for (kernel, dim, block) in &parts {
+                (run.run)(kernel, dim, block).map_err(|error| failed(kernel, error))?;
+            }
         }
         Ok(BackwardStats::default())
     }
@@ -284,22 +311,22 @@ impl BackwardKernel {
         for first in (0..n_threads).step_by(plan.n_places as usize) {
             numbers[first_thread] = first;
             let dim = [plan.n_places.min(n_threads - first)];
-            self.run_part(run, part, &dim, inputs, adjoints, &more, &numbers)?;
+            let (kernel, block) = self.block_of(run, part, inputs, adjoints, &more, &numbers)?;
+            (run.run)(kernel, &dim, &block).map_err(|error| failed(kernel, error))?;
         }
         Ok(BackwardStats { tape_bytes: plan.bytes, report: None })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "they are those of the kernel, in order")]
-    fn run_part(
+    /// The kernel that does a part, and what it is given.
+    fn block_of(
         &self,
         run: &BackwardRun<'_>,
         part: BackwardPart,
-        dim: &[u64],
         inputs: &[Option<ArgArray>],
         adjoints: &[ArgArray],
         tapes: &[ArgArray],
         numbers: &[u64],
-    ) -> Result<(), BackwardError> {
+    ) -> Result<(&Arc<Kernel>, ArgBlock), BackwardError> {
         let kernel = self.kernel_of(part);
         let mut block = run.block_for(kernel, inputs, adjoints);
         for array in run.after.iter().chain(tapes) {
@@ -309,8 +336,7 @@ impl BackwardKernel {
             let pushed = block.scalar(kernel.params(), Scalar::I32, number);
             pushed.map_err(|error| failed(kernel, error.into()))?;
         }
-        (run.run)(kernel, dim, &block).map_err(|error| failed(kernel, error))?;
-        Ok(())
+        Ok((kernel, block))
     }
 }
 
@@ -416,6 +442,25 @@ impl Kernel {
         options: &BackwardOptions,
         launch: &LaunchOptions<'_>,
     ) -> Result<BackwardStats, BackwardError> {
+        let (mut stats, mut left) = (BackwardStats::default(), options.times);
+        while left > 0 {
+            // SAFETY: passed on to the caller.
+            let (found, n_done) = unsafe { self.launch_backward_at_once(queue, arguments, options, launch, left)? };
+            (stats, left) = (found, left - n_done);
+        }
+        Ok(stats)
+    }
+
+    /// [`Kernel::launch_backward`] up to so many times, and how often that was: more than once if nothing has to be
+    /// prepared for each time.
+    unsafe fn launch_backward_at_once(
+        &self,
+        queue: &Arc<dyn Queue>,
+        arguments: &BackwardArguments<'_>,
+        options: &BackwardOptions,
+        launch: &LaunchOptions<'_>,
+        times: usize,
+    ) -> Result<(BackwardStats, usize), BackwardError> {
         let BackwardArguments { shape, args, adjoints, .. } = *arguments;
         let views = self.views(args)?;
         let no_name = Arc::from("");
@@ -505,13 +550,16 @@ impl Kernel {
         let run = BackwardRun { adjoints: &given, after: &after, ..run };
         // SAFETY: as above.
         let (backward, plan) = unsafe { self.planned(&request, backward, &run, options.limits)? };
+        let is_alike =
+            options.accumulate && plan.is_none() && temporaries.is_empty() && !backward.needs.replayed.contains(&true);
+        let times = if is_alike { times } else { 1 };
         // SAFETY: as above.
-        let stats = unsafe { backward.launch(&run, !options.accumulate, plan.as_ref())? };
+        let stats = unsafe { backward.launch_times(&run, !options.accumulate, plan.as_ref(), times)? };
         for (to, part) in added {
             // SAFETY: both are live.
             unsafe { add_to(&to.array, &part, queue)? };
         }
-        Ok(BackwardStats { report: report.take(), ..stats })
+        Ok((BackwardStats { report: report.take(), ..stats }, times))
     }
 
     /// The array arguments of a launch, by parameter of the HIR.
