@@ -196,9 +196,9 @@ def launch_adjoint(
         clear_field(adjoint, path)
     for adjoint, path, number in fields:
         add_to_field(adjoint, path, number.storage[0])
-    for each in given if _native.recording_level() else ():
-        if each is not None:
-            _tape.gone_back(each, f"the backward kernel of '{kernel.key}'")
+    if _native.recording_level():
+        gradients = [each for each in given if each is not None]
+        _tape.have_gone_back(gradients, f"the backward kernel of '{kernel.key}'")
     return TapeMemory(0, 0, loops)
 
 

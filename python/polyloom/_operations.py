@@ -130,7 +130,7 @@ class Launched(Operation):
             tuple([field is not None for field in self._fields]) if self.structs else None,
             tuple(
                 [
-                    (leaf.view.storage.shape, leaf.view.storage.strides, leaf.view.storage.dtype)
+                    leaf.view.key[2:]
                     if leaf.view is not None
                     else leaf.value
                     if isinstance(leaf.value, (int, np.integer))

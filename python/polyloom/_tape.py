@@ -349,8 +349,7 @@ class Tape:
                 playback.put_back(operation)
                 operation.play_back(playback, sum(1 for _ in repeats))
             playback.finish()
-        for each in self._gradients():
-            gone_back(each, "the way back of a tape")
+        have_gone_back(self._gradients(), "the way back of a tape")
 
     def _gradients(self) -> list[View]:
         """The memory of all gradients there are."""
@@ -415,8 +414,10 @@ class Tape:
                         grad.zero()
             for _, numbers in self._history.structs.values():
                 numbers.clear()
-        for each in self._gradients():
-            overwritten(each.device, each.lo, each.hi, "zero() of a tape")
+        with _lock:
+            for each in self._gradients():
+                _tell(each.device, each.lo, each.hi, "zero() of a tape")
+        _update_level()
 
     def reset(self) -> None:
         """Sets all gradients to zero, and forgets what was recorded."""
@@ -568,9 +569,14 @@ def record_leaves(
 def overwritten(device: str, lo: int, hi: int, what: str) -> None:
     """Called by whatever writes without being recorded while there are tapes."""
     with _lock:
-        for tape in _tapes if len(_tapes) else ():
-            tape._history.outside(device, lo, hi, what)
+        _tell(device, lo, hi, what)
     _update_level()
+
+
+def _tell(device: str, lo: int, hi: int, what: str) -> None:
+    """Tells all tapes where something has written without being recorded."""
+    for tape in _tapes if len(_tapes) else ():
+        tape._history.outside(device, lo, hi, what)
 
 
 def handed_out(root: Storage) -> None:
@@ -580,13 +586,15 @@ def handed_out(root: Storage) -> None:
             tape._history.handed_out(root)
 
 
-def gone_back(view: View, way_back: str) -> None:
-    """Called when a way back that is no tape's has added to an array."""
-    overwritten(view.device, view.lo, view.hi, way_back)
-    if _native.recording_level() == 2:
-        with _lock:
-            for tape in _thread.active:
+def have_gone_back(views: Sequence[View], way_back: str) -> None:
+    """Called when a way back has added to arrays."""
+    with _lock:
+        for view in views:
+            _tell(view.device, view.lo, view.hi, way_back)
+        for tape in _thread.active if _native.recording_level() == 2 else ():
+            for view in views:
                 tape._history.depend(view, way_back)
+    _update_level()
 
 
 @contextmanager

@@ -44,6 +44,7 @@ mod structure;
 mod synth;
 mod tape_recording;
 mod tape_repeats;
+mod view;
 
 use polyloom::{Op, Session};
 use pyo3::exceptions::PyRuntimeError;
@@ -128,6 +129,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<queue::Queue>()?;
     module.add_class::<queue::Event>()?;
     module.add_class::<sim::SimModule>()?;
+    module.add_class::<view::ViewBase>()?;
     module.add_class::<tape_repeats::RegionState>()?;
     module.add_class::<tape_repeats::LaunchLog>()?;
     module.add_function(wrap_pyfunction!(device::default_device, module)?)?;
@@ -142,6 +144,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;
     module.add_function(wrap_pyfunction!(device::clear_memory, module)?)?;
     module.add_function(wrap_pyfunction!(device::span, module)?)?;
+    module.add_function(wrap_pyfunction!(view::address_of, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_bfloat16_as_bits, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_bits_as_bfloat16, module)?)?;
     module.add_function(wrap_pyfunction!(sim_settings::configure_simulator, module)?)?;
