@@ -49,7 +49,6 @@ def launch_backward(
     has_left: bool = False,
     accumulate: bool = True,
     keep_seeds: bool = False,
-    times: int = 1,
 ) -> int:
     """Runs the backward kernel of a kernel.
 
@@ -74,14 +73,32 @@ def launch_backward(
         Otherwise the former are written, whatever they held, and the latter are left as they are.
     keep_seeds : bool
         Whether, without `accumulate`, the adjoints of what the kernel both reads and writes are left as they are, too.
-    times : int
-        How many times, one after the other.
 
     Returns
     -------
     int
         How many bytes the tapes of the kernel's loops have taken.
     """
+    loops, _ = repeatable_backward(
+        kernel, dim, args, adjoints, device, block, has_left=has_left, accumulate=accumulate, keep_seeds=keep_seeds
+    )
+    return loops
+
+
+def repeatable_backward(
+    kernel: _native.Kernel,
+    dim: Sequence[int],
+    args: Sequence[Any],
+    adjoints: Sequence[View | None],
+    device: str,
+    block: Any,
+    *,
+    has_left: bool,
+    accumulate: bool = True,
+    keep_seeds: bool = False,
+) -> tuple[int, _native.BackwardRepeat | None]:
+    """What `launch_backward` does and gives, and what does it again, if that takes no more than the launches of a
+    kernel."""
     return _native.launch_backward(
         kernel,
         dim,
@@ -94,7 +111,6 @@ def launch_backward(
         has_left=has_left,
         tape_bytes=config.tape_memory,
         n_cores=config.num_threads,
-        times=times,
     )
 
 

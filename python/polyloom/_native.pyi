@@ -162,8 +162,10 @@ def launch_backward(
     has_left: bool,
     tape_bytes: int,
     n_cores: int,
-    times: int,
-) -> int: ...
+) -> tuple[int, BackwardRepeat | None]: ...
+
+class BackwardRepeat:
+    def run(self, times: int) -> None: ...
 
 class Kernel:
     def __init__(

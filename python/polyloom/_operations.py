@@ -16,7 +16,7 @@ import numpy as np
 
 from polyloom import _native
 from polyloom._arrays import array
-from polyloom._gradients import check_aliases, known_of, launch_backward
+from polyloom._gradients import check_aliases, known_of, repeatable_backward
 from polyloom._history import History, Region
 from polyloom._leaves import Leaf, facts_of, place_for
 from polyloom._structs import Struct
@@ -207,11 +207,9 @@ class Launched(Operation):
     def play_back(self, playback: Playback, times: int) -> None:
         if not self._is_active:
             return
-        if not self.structs and not self.needed_after:
-            args, adjoints = playback.given_again(self._args)
-            self.loops = launch_backward(
-                self._kernel, self._dim, args, adjoints, self._device, self._block, has_left=True, times=times
-            )
+        repeat = playback.repeat_of(self._args)
+        if repeat is not None:
+            repeat.run(times)
             return
         args = [playback.argument(arg) if isinstance(arg, View) else arg for arg in self._args]
         numbers = [
@@ -222,9 +220,14 @@ class Launched(Operation):
             playback.adjoint(arg) if isinstance(arg, View) else number
             for arg, number in zip(self._args, numbers, strict=True)
         ]
-        self.loops = launch_backward(
-            self._kernel, self._dim, args, adjoints, self._device, self._block, has_left=True, times=times
-        )
+        for _ in range(times):
+            self.loops, repeat = repeatable_backward(
+                self._kernel, self._dim, args, adjoints, self._device, self._block, has_left=True
+            )
+            if repeat is not None and not self.structs and not self.needed_after:
+                playback.keep_repeat(self._args, repeat)
+                repeat.run(times - 1)
+                return
         for field, number in zip(self._fields, numbers, strict=True):
             if field is not None and number is not None:
                 playback.add_to_field(field, number.storage[0])
@@ -352,9 +355,9 @@ class Playback:
         self._finished: set[Region] = set()
         # Arrays as the operation that is played back has left them, where it asks for that.
         self._after: dict[Any, View] = {}
-        # By the identity of arguments, what backward kernels are given for them, and how many regions were in
+        # By the identity of a launch's list of arguments, what goes its way back again, and how many regions were in
         # `_before` then.
-        self._given: dict[int, tuple[list[Any], list[View | None], int]] = {}
+        self._repeats: dict[int, tuple[_native.BackwardRepeat, int]] = {}
 
     def put_back(self, operation: Operation) -> None:
         """Makes the arrays what they were before an operation."""
@@ -386,17 +389,15 @@ class Playback:
         """The array as the backward kernel of the launch that is played back takes it."""
         return self._after.get(view.key) or self.before(view)
 
-    def given_again(self, args: list[Any]) -> tuple[list[Any], list[View | None]]:
-        """What a backward kernel is given for arguments of a launch, which is known if another launch had them: as they
-        were before it, and their adjoints."""
-        known = self._given.get(id(args))
-        if known is not None and known[2] == len(self._before):
-            return known[0], known[1]
-        arrays = [isinstance(arg, View) for arg in args]
-        before = [self.argument(arg) if is_array else arg for arg, is_array in zip(args, arrays, strict=True)]
-        adjoints = [self.adjoint(arg) if is_array else None for arg, is_array in zip(args, arrays, strict=True)]
-        self._given[id(args)] = before, adjoints, len(self._before)
-        return before, adjoints
+    def keep_repeat(self, args: list[Any], repeat: _native.BackwardRepeat) -> None:
+        """Keeps what goes the way back of a launch with these arguments again."""
+        self._repeats[id(args)] = repeat, len(self._before)
+
+    def repeat_of(self, args: list[Any]) -> _native.BackwardRepeat | None:
+        """What goes the way back of a launch with these arguments again, if that was gone before, with the arrays where
+        they are now."""
+        repeat, n_before = self._repeats.get(id(args), (None, 0))
+        return repeat if n_before == len(self._before) else None
 
     def adjoint(self, view: View) -> View | None:
         """The array of the adjoint of an array."""

@@ -122,6 +122,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<source_unit::SourceUnit>()?;
     module.add_class::<kernel::Kernel>()?;
     module.add_class::<backward::Backward>()?;
+    module.add_class::<backward::BackwardRepeat>()?;
     module.add_class::<function::Function>()?;
     module.add_class::<captures::Captures>()?;
     module.add_class::<recorded_launch::RecordedLaunch>()?;

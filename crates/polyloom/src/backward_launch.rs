@@ -47,8 +47,6 @@ pub struct BackwardOptions {
     pub limits: TapeLimits,
     /// The threads of blocks, where somebody has said how many.
     pub block: Option<[u32; 3]>,
-    /// Number of times that it is gone, one after the other.
-    pub times: usize,
 }
 
 /// Describes what the way back of a launch did.
@@ -58,6 +56,59 @@ pub struct BackwardStats {
     pub tape_bytes: u64,
     /// Holds what the simulator counted in the last of the launches, if it ran them.
     pub report: Option<Box<Report>>,
+}
+
+/// The launches of a way back that needs nothing prepared for it, so that they are the same each time that it is gone.
+pub struct RepeatableBackward {
+    launches: Vec<(Arc<Kernel>, Vec<u64>, ArgBlock)>,
+    block: Option<[u32; 3]>,
+}
+
+impl RepeatableBackward {
+    /// Goes the way back again, so many times.
+    ///
+    /// # Errors
+    ///
+    /// [`BackwardError::Launch`].
+    ///
+    /// # Safety
+    ///
+    /// As of the first time: arguments and adjoints are live, and are laid out as they were then.
+    pub unsafe fn run(
+        &self,
+        queue: &Arc<dyn Queue>,
+        launch: &LaunchOptions<'_>,
+        times: usize,
+    ) -> Result<BackwardStats, BackwardError> {
+        let mut stats = BackwardStats::default();
+        for (kernel, dim, block) in (0..times).flat_map(|_| &self.launches) {
+            // SAFETY: passed on to the caller.
+            let done = unsafe { launch_part(kernel, dim, block, self.block, queue, launch) };
+            stats.report = done.map_err(|error| failed(kernel, error))?.report.or(stats.report);
+        }
+        Ok(stats)
+    }
+}
+
+/// Runs a launch of a backward kernel.
+///
+/// # Safety
+///
+/// As [`Kernel::launch_on`].
+unsafe fn launch_part(
+    kernel: &Kernel,
+    dim: &[u64],
+    args: &ArgBlock,
+    block: Option<[u32; 3]>,
+    queue: &Arc<dyn Queue>,
+    launch: &LaunchOptions<'_>,
+) -> Result<LaunchStats, LaunchError> {
+    let threads = block.filter(|_| kernel.needs_blocks() || queue.device() != DeviceId::Cpu);
+    let shared_bytes = kernel.function().metadata.shared_bytes.unwrap_or(0);
+    let n_threads = dim.iter().product();
+    let grid = threads.map(|threads| LaunchConfig::of_threads(n_threads, threads, shared_bytes));
+    // SAFETY: passed on to the caller.
+    unsafe { kernel.launch_on(&**queue, dim, args, &LaunchOptions { grid, ..*launch }) }
 }
 
 /// Why the way back of a launch is not gone.
@@ -174,21 +225,16 @@ impl BackwardKernel {
         plan: Option<&TapePlan>,
     ) -> Result<BackwardStats, BackwardError> {
         // SAFETY: passed on to the caller.
-        unsafe { self.launch_times(run, overwrites, plan, 1) }
+        Ok(unsafe { self.launch_once(run, overwrites, plan)? }.0)
     }
 
-    /// [`BackwardKernel::launch`] so many times, one after the other.
-    ///
-    /// # Safety
-    ///
-    /// As [`BackwardKernel::launch`]. With `overwrites`, a plan, or arrays that are copied for it, it is only once.
-    unsafe fn launch_times(
+    /// [`BackwardKernel::launch`], with the launches that it came to.
+    unsafe fn launch_once(
         &self,
         run: &BackwardRun<'_>,
         overwrites: bool,
         plan: Option<&TapePlan>,
-        times: usize,
-    ) -> Result<BackwardStats, BackwardError> {
+    ) -> Result<(BackwardStats, Vec<(Arc<Kernel>, Vec<u64>, ArgBlock)>), BackwardError> {
         // SAFETY: passed on to the caller.
         let (inputs, _inputs) = unsafe { run.copied(&self.needs.replayed)? };
         let extents: Vec<Option<&[u64]>> = run
@@ -223,21 +269,15 @@ impl BackwardKernel {
             kept.push(copy);
         }
         if let Some(plan) = plan {
-            return self.launch_parts(run, &inputs, &adjoints, plan);
+            return Ok((self.launch_parts(run, &inputs, &adjoints, plan)?, Vec::new()));
         }
-        let parts: Vec<(&Arc<Kernel>, Vec<u64>, ArgBlock)> = launches
-            .into_iter()
-            .map(|BackwardLaunch { part, dim, extents }| {
-                let (kernel, block) = self.block_of(run, part, &inputs, &adjoints, &[], &extents)?;
-                Ok((kernel, dim, block))
-            })
-            .collect::<Result<_, BackwardError>>()?;
-        for _ in 0..times {
-            for (kernel, dim, block) in &parts {
-                (run.run)(kernel, dim, block).map_err(|error| failed(kernel, error))?;
-            }
+        let mut done = Vec::new();
+        for BackwardLaunch { part, dim, extents } in launches {
+            let (kernel, block) = self.block_of(run, part, &inputs, &adjoints, &[], &extents)?;
+            (run.run)(kernel, &dim, &block).map_err(|error| failed(kernel, error))?;
+            done.push((kernel.clone(), dim, block));
         }
-        Ok(BackwardStats::default())
+        Ok((BackwardStats::default(), done))
     }
 
     /// Returns what tapes a launch needs, of a kernel that [takes a part](crate::BackwardNeeds::takes_part) of a launch;
@@ -426,7 +466,8 @@ impl BackwardView {
 }
 
 impl Kernel {
-    /// Runs the backward kernel of a launch of this kernel, which takes leaves in place of structs.
+    /// Runs the backward kernel of a launch of this kernel, which takes leaves in place of structs. Gives also what goes the
+    /// same way again, if that needs nothing else.
     ///
     /// # Errors
     ///
@@ -441,26 +482,7 @@ impl Kernel {
         arguments: &BackwardArguments<'_>,
         options: &BackwardOptions,
         launch: &LaunchOptions<'_>,
-    ) -> Result<BackwardStats, BackwardError> {
-        let (mut stats, mut left) = (BackwardStats::default(), options.times);
-        while left > 0 {
-            // SAFETY: passed on to the caller.
-            let (found, n_done) = unsafe { self.launch_backward_at_once(queue, arguments, options, launch, left)? };
-            (stats, left) = (found, left - n_done);
-        }
-        Ok(stats)
-    }
-
-    /// [`Kernel::launch_backward`] up to so many times, and how often that was: more than once if nothing has to be
-    /// prepared for each time.
-    unsafe fn launch_backward_at_once(
-        &self,
-        queue: &Arc<dyn Queue>,
-        arguments: &BackwardArguments<'_>,
-        options: &BackwardOptions,
-        launch: &LaunchOptions<'_>,
-        times: usize,
-    ) -> Result<(BackwardStats, usize), BackwardError> {
+    ) -> Result<(BackwardStats, Option<RepeatableBackward>), BackwardError> {
         let BackwardArguments { shape, args, adjoints, .. } = *arguments;
         let views = self.views(args)?;
         let no_name = Arc::from("");
@@ -520,12 +542,8 @@ impl Kernel {
         }
         let report = RefCell::new(None);
         let run = |kernel: &Kernel, dim: &[u64], block: &ArgBlock| {
-            let threads = options.block.filter(|_| kernel.needs_blocks() || queue.device() != DeviceId::Cpu);
-            let shared_bytes = kernel.function().metadata.shared_bytes.unwrap_or(0);
-            let n_threads = dim.iter().product();
-            let grid = threads.map(|threads| LaunchConfig::of_threads(n_threads, threads, shared_bytes));
             // SAFETY: passed on to the caller.
-            let mut stats = unsafe { kernel.launch_on(&**queue, dim, block, &LaunchOptions { grid, ..*launch })? };
+            let mut stats = unsafe { launch_part(kernel, dim, block, options.block, queue, launch)? };
             report.replace(stats.report.take());
             Ok(stats)
         };
@@ -550,16 +568,19 @@ impl Kernel {
         let run = BackwardRun { adjoints: &given, after: &after, ..run };
         // SAFETY: as above.
         let (backward, plan) = unsafe { self.planned(&request, backward, &run, options.limits)? };
-        let is_alike =
-            options.accumulate && plan.is_none() && temporaries.is_empty() && !backward.needs.replayed.contains(&true);
-        let times = if is_alike { times } else { 1 };
         // SAFETY: as above.
-        let stats = unsafe { backward.launch_times(&run, !options.accumulate, plan.as_ref(), times)? };
+        let (stats, launches) = unsafe { backward.launch_once(&run, !options.accumulate, plan.as_ref())? };
+        let is_repeatable = options.accumulate
+            && plan.is_none()
+            && temporaries.is_empty()
+            && after.is_empty()
+            && !backward.needs.replayed.contains(&true);
+        let repeatable = is_repeatable.then_some(RepeatableBackward { launches, block: options.block });
         for (to, part) in added {
             // SAFETY: both are live.
             unsafe { add_to(&to.array, &part, queue)? };
         }
-        Ok((BackwardStats { report: report.take(), ..stats }, times))
+        Ok((BackwardStats { report: report.take(), ..stats }, repeatable))
     }
 
     /// The array arguments of a launch, by parameter of the HIR.
