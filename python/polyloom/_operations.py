@@ -175,9 +175,10 @@ class Launched(Operation):
         """What there is to note when the launch is recorded again: for `LaunchLog` of the extension module."""
         regions: dict[int, Region] = {}
         for view in [view for view, _ in self.arrays if view.storage.size]:
-            region = regions[id(view)] = history.find(view)
+            region = history.find(view)
             if region is None or view.device != "cpu":
                 return None
+            regions[id(view)] = region
 
         def singles(views: Sequence[View]) -> list[tuple[Region, View]] | None:
             found = [(regions[id(view)], view) for view in views if view.storage.size]

@@ -5,7 +5,6 @@ import ctypes
 import numpy as np
 import polyloom as loom
 import pytest
-from polyloom import _native
 from tape_kernels import D, arrays, double, f64, product, set_to, square, square_in_place, sum_of_squares, total
 
 DEVICES = ["cpu", "sim:0"]

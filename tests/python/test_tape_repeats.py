@@ -195,7 +195,7 @@ def test_a_second_tape_is_told():
 
 
 def test_a_tape_of_another_thread_that_begins_meanwhile_is_told():
-    x, y, z = np.array([3.0]), np.zeros(1), np.zeros(1)
+    x, z = np.array([3.0]), np.zeros(1)
     has_begun, may_end, refused = threading.Event(), threading.Event(), []
 
     def other():
