@@ -78,13 +78,15 @@ class Region(_native.RegionState):
         What has overwritten without being recorded what the way back needs; empty if nothing has.
     """
 
+    # Once there are several, those that are needed.
+    _needed: Intervals[Needed]
+    _by_key: dict[Any, Needed]
+
     def __init__(self, device: str, lo: int, hi: int, keep: Any) -> None:
         self.device, self.lo, self.hi = device, lo, hi
         self.keep = [keep]
-        # The array that is needed and overwritten, and, once there are several, those that are needed.
+        # The array that is needed and overwritten.
         self._only: View | None = None
-        self._needed: Intervals[Needed] = Intervals()
-        self._by_key: dict[Any, Needed] = {}
         self.is_written = False
         self.owners: dict[int, array] = {}
         self.gradient: Beside | None = None
@@ -196,6 +198,9 @@ class Region(_native.RegionState):
 
     def settle(self) -> None:
         """Notes that more than one array is needed or overwritten."""
+        if not self.is_single:
+            return
+        self._needed, self._by_key = Intervals(), {}
         if self.is_needed and self._only is not None:
             needed = self._by_key[self._only.key] = Needed(self._only)
             self._needed.add(needed)
@@ -204,12 +209,13 @@ class Region(_native.RegionState):
     @property
     def has_needed(self) -> bool:
         """Whether the way back reads something of it as it is."""
-        return self.is_needed or bool(self._by_key)
+        return self.is_needed if self.is_single else bool(self._by_key)
 
     def needed_between(self, lo: int, hi: int) -> list[View]:
         """The arrays with addresses between `lo` and `hi` that the way back reads as they are."""
-        if self.is_needed and self._only is not None:
-            return [self._only] if self._only.lo < hi and lo < self._only.hi else []
+        if self.is_single:
+            is_between = self._only is not None and self._only.lo < hi and lo < self._only.hi
+            return [self._only] if self._only is not None and self.is_needed and is_between else []
         return [needed.view for needed in self._needed.overlapping(lo, hi)]
 
     def need(self, view: View) -> None:

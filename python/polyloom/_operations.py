@@ -144,7 +144,7 @@ class Launched(Operation):
             if len(facts.needs) >= MOST_NEEDS:
                 facts.needs.clear()
             needs = facts.needs[asked] = self._needs_of(kernel, [leaf.view for leaf in leaves], facts.writes)
-        self._is_active = needs.is_active
+        self._needs = needs
         views = [leaf.view for leaf in leaves]
         self.written = [view for view in [views[index] for index in needs.written] if view is not None]
         for index in needs.written if needs.is_active else ():
@@ -195,6 +195,22 @@ class Launched(Operation):
             [region for region, _ in after],
         )
 
+    def pattern(self) -> tuple[Any, ...] | None:
+        """What there is to note when the kernel is launched on other arrays that are like these: for `LaunchLog`, too."""
+        needs = self._needs
+        return None if self.structs else (self, needs.is_active, (needs.before, needs.written, needs.after))
+
+    def alike(self, kept: list[tuple[View, Storage]], args: Sequence[Any], views: Sequence[View | None]) -> Launched:
+        """The same launch on other arrays: arguments with their views."""
+        made = self.again(kept, None)
+        made._args = [arg if view is None else view for arg, view in zip(args, views, strict=True)]
+        made.arrays = [(view, arg) for arg, view in zip(args, views, strict=True) if view is not None]
+        needs, made.loops = self._needs, 0
+        made.written = [view for view in [views[index] for index in needs.written] if view is not None]
+        made.needed = [view for view in [views[index] for index in needs.before] if view is not None]
+        made.needed_after = [view for view in [views[index] for index in needs.after] if view is not None]
+        return made
+
     def again(self, kept: list[tuple[View, Storage]], args: Sequence[Any] | None) -> Launched:
         """The same launch, which has overwritten something else, perhaps with other numbers."""
         made: Launched = Launched.__new__(Launched)
@@ -206,7 +222,7 @@ class Launched(Operation):
         return made
 
     def play_back(self, playback: Playback, times: int) -> None:
-        if not self._is_active:
+        if not self._needs.is_active:
             return
         repeat = playback.repeat_of(self._args)
         if repeat is not None:

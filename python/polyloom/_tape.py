@@ -533,6 +533,12 @@ class _Recording:
                     for view in operation.written:
                         tape._history.outside(view.device, view.lo, view.hi, f"'{operation.name}', recorded elsewhere,")
 
+    def pattern(self) -> tuple[Any, ...] | None:
+        """What there is to note when a launch like this is recorded, if one tape has recorded it."""
+        if len(self._begun) != 1 or not isinstance(self._begun[0][1], Launched):
+            return None
+        return self._begun[0][1].pattern()
+
     def repeatable(self) -> tuple[Any, ...] | None:
         """What there is to note when the same launch is recorded again, if one tape has recorded it."""
         if len(self._begun) != 1:
@@ -548,6 +554,24 @@ def record(
     """Called by a launch while tapes record, before it runs."""
     leaves = [leaf for of_argument in leaves_of(kernel, args, device) for leaf in of_argument]
     return record_leaves(kernel._flat, dim, leaves, device, block)
+
+
+def know(value: Any, is_touched: bool, is_written: bool) -> tuple[Any, ...] | None:
+    """Called when a launch like one that was recorded before is given another array: its view, its region, and whether
+    it is all that is needed and overwritten there, if the way back reads it or the launch writes it."""
+    (tape,) = _thread.active
+    view = view_of(value)
+    if view is None or not view.storage.size:
+        return None
+    with _lock:
+        region = tape._history.region(view, value)
+        region.see(view, False)
+        if is_written:
+            region.see(view, True)
+            region.is_written = True
+        if view.is_float:
+            tape._given.setdefault(view.key, value)
+        return view, view.storage, region, is_touched and region.is_only(view)
 
 
 def repeat_failed(operation: Launched) -> None:

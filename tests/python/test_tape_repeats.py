@@ -1,8 +1,9 @@
-"""Launches that a tape records again: of a kernel on arrays that it has been launched on before.
+"""Launches like those that a tape has recorded before: on the same arrays, or on others of the same layout.
 
 What they note is known from the launches before them, unless something is not as it was then.
 """
 
+import itertools
 import threading
 
 import numpy as np
@@ -11,6 +12,12 @@ import pytest
 from polyloom import float64 as f64
 
 D = loom.array(dtype=f64)
+
+
+@loom.kernel
+def square(x: D, y: D):
+    i = loom.tid()
+    y[i] = x[i] * x[i]
 
 
 @loom.kernel
@@ -230,6 +237,97 @@ def test_gradients_that_are_asked_for_later():
         loom.launch(add_square, 1, [x], [y])
     tape.backward(grads=[(y, np.ones(1))])
     np.testing.assert_array_equal(x.grad.numpy(), [24.0])
+
+
+@KINDS
+def test_other_arrays_of_the_same_layout(kind):
+    states = arrays(kind, *[np.array([1.01, 0.99, 1.02]) if not n else np.zeros(3) for n in range(6)])
+    start = np.array(numbers(states[0]))
+    with loom.Tape() as tape:
+        for x, y in itertools.pairwise(states):
+            loom.launch(square, 3, [x], [y])
+    assert tape.memory.saved == 0
+    assert len(tape.gradients) == 6
+    tape.backward(grads=[(states[-1], np.ones(3))])
+    np.testing.assert_allclose(numbers(tape.gradients[states[0]]), 32.0 * start**31)
+
+
+def test_other_layouts():
+    made = []
+    with loom.Tape() as tape:
+        for n in (2, 3, 2, 3, 4, 2, 3):
+            x, y, z = np.full(n, 1.5), np.zeros(n), np.zeros(2 * n)[::2]
+            loom.launch(square, n, [x], [y])
+            loom.launch(square, n, [y], [z])
+            made.append((x, z))
+    tape.backward(grads=[(z, np.ones(len(z))) for _, z in made])
+    for x, _ in made:
+        np.testing.assert_array_equal(tape.gradients[x], np.full(len(x), 4.0 * 1.5**3))
+
+
+def test_other_arrays_that_share_memory_are_refused():
+    with loom.Tape():
+        for _ in range(3):
+            loom.launch(square, 2, [np.ones(2)], [np.zeros(2)])
+        x = np.ones(4)
+        with pytest.raises(ValueError, match="elements in common"):
+            loom.launch(square, 2, [x[:2]], [x[1:3]])
+        loom.launch(square, 2, [x[:2]], [x[2:]])
+
+
+def test_windows_of_an_array_among_others():
+    states = np.zeros((5, 2))
+    states[0] = [1.01, 0.99]
+    start = states[0].copy()
+    with loom.Tape() as tape:
+        for _ in range(3):
+            loom.launch(square, 2, [np.ones(2)], [np.zeros(2)])
+        for step in range(4):
+            loom.launch(square, 2, [states[step]], [states[step + 1]])
+        loom.launch(square, 2, [states[3]], [states[4]])
+    tape.backward(grads=[(states[4], np.ones(2))])
+    np.testing.assert_allclose(tape.gradients[states][0], 16.0 * start**15)
+
+
+def test_numbers_with_other_arrays():
+    made = [np.array([2.0]) for _ in range(5)]
+    with loom.Tape() as tape:
+        for number, x in enumerate(made):
+            loom.launch(scale, 1, [x, 0.5 * number])
+            loom.launch(scale, 1, [x, 3.0])
+    tape.backward(grads=[(x, np.ones(1)) for x in made])
+    for number, x in enumerate(made):
+        np.testing.assert_allclose(tape.gradients[x], [1.5 * number])
+
+
+def test_arrays_that_nobody_else_holds():
+    """A tape holds what it was given, so that no other array comes to its address."""
+    total = np.zeros(1)
+    with loom.Tape() as tape:
+        for number in range(50):
+            loom.launch(add_square, 1, [np.array([float(number)])], [total])
+    tape.backward(grads=[(total, np.ones(1))])
+    found = sorted(float(tape.gradients[x][0]) for x in tape.gradients if x is not total)
+    assert found == [2.0 * number for number in range(50)]
+
+
+def test_changes_of_other_arrays_are_found():
+    made = [np.ones(1) for _ in range(4)]
+    with loom.Tape():
+        for x, y in itertools.pairwise(made):
+            loom.launch(square, 1, [x], [y])
+        made[1][0] = 2.0
+        with pytest.raises(RuntimeError, match="between operations of a tape"):
+            loom.launch(square, 1, [made[1]], [made[0]])
+
+
+def test_gradients_of_other_arrays_that_ask_for_them():
+    made = [loom.array(np.array([1.5]), requires_grad=True) for _ in range(4)]
+    with loom.Tape() as tape:
+        for x, y in itertools.pairwise(made):
+            loom.launch(square, 1, [x], [y])
+    tape.backward(made[-1])
+    np.testing.assert_allclose(made[0].grad.numpy(), [8.0 * 1.5**7])
 
 
 def test_nothing_of_a_tape_outlives_it():

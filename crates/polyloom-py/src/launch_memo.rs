@@ -12,8 +12,10 @@ use crate::launch_dimensions::LaunchDimensions;
 use numpy::npyffi;
 use polyloom::{ArgBlock, Composite, DeviceId, LaunchError, Scalar, Type, VariantChoice};
 use pyo3::prelude::*;
+use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::hash::{Hash, Hasher};
 
 /// Memos of a thread, each for the kernels whose addresses fall to it.
 const N_MEMOS: usize = 16;
@@ -44,6 +46,7 @@ enum ArgumentSnapshot {
 }
 
 /// Everything that a launch looks at of an array.
+#[derive(PartialEq, Eq)]
 pub(crate) struct ArraySnapshot {
     /// The argument and its type.
     argument: usize,
@@ -91,6 +94,22 @@ impl ArraySnapshot {
             byte_order: descr.byteorder as u8,
             layout: extents.iter().chain(strides).copied().collect(),
         })
+    }
+
+    /// The same number for arrays with the same extents, strides and elements.
+    pub(crate) fn layout_hash(&self) -> u64 {
+        let mut hasher = FxHasher::default();
+        (&self.layout, self.descr).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Returns true if the other array has the same extents, strides and elements.
+    pub(crate) fn is_like(&self, other: &ArraySnapshot) -> bool {
+        self.layout == other.layout
+            && self.element == other.element
+            && self.descr == other.descr
+            && self.type_number == other.type_number
+            && self.byte_order == other.byte_order
     }
 
     /// Returns true if the argument is the array that this is of, and has not changed since.

@@ -101,8 +101,8 @@ pub(crate) fn recorded<'py>(
     let recording = py.import("polyloom._tape")?.call_method1("record", given)?;
     let done = run();
     recording.call_method1("finish", (done.is_ok(),))?;
-    if let Some(log) = log.filter(|_| is_second && done.is_ok()) {
-        log.get().learn(kernel, dimensions, args, &recording)?;
+    if let Some(log) = log.filter(|_| done.is_ok()) {
+        log.get().learn(kernel, dimensions, args, &recording, is_second)?;
     }
     done
 }

@@ -1,21 +1,23 @@
-//! Launches that a tape records again.
+//! Launches like those that a tape has recorded before.
 //!
-//! Programs launch a kernel on the same arrays many times. What a tape notes of a launch follows from its kernel, its
-//! extents and where its arrays lie, so that a launch like one before it takes no look at the arrays through Python:
-//! `polyloom._tape` says once what is to be noted, and this file does so each time. Whatever is not as it was then, such as
-//! memory that somebody else has written to, is left to Python, which says what is wrong.
+//! Programs launch a kernel on the same arrays many times, or on other arrays that are like them. What a tape notes of a
+//! launch follows from its kernel, its extents and where its arrays lie, so that a launch like one before it takes no look
+//! at the arrays through Python: `polyloom._tape` says once what is to be noted of a launch, and once of each array, and
+//! this file does so each time. Whatever is not as it was then, such as memory that somebody else has written to, is left
+//! to Python, which says what is wrong.
 
 use crate::argument_numbers;
 use crate::kernel::Kernel;
 use crate::launch_dimensions::{LaunchDimensions, Shape};
 use crate::launch_memo::ArraySnapshot;
+use crate::view::ViewBase;
 use numpy::npyffi;
 use polyloom::{DeviceId, Scalar, Type};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyList, PyTuple};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
-use std::hash::Hasher;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most launches that a tape knows; of more it begins anew, so that a tape of many different ones stays small.
@@ -90,7 +92,17 @@ impl RegionState {
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct LaunchLog {
     operations: Py<PyList>,
-    known: Mutex<FxHashMap<u64, KnownLaunch>>,
+    known: Mutex<KnownLaunches>,
+}
+
+#[derive(Default)]
+struct KnownLaunches {
+    /// By kernel, arrays and integers.
+    same: FxHashMap<u64, KnownLaunch>,
+    /// By kernel, layouts and integers.
+    alike: FxHashMap<u64, Arc<LaunchPattern>>,
+    /// By the address of the object.
+    arrays: FxHashMap<usize, Arc<KnownArray>>,
 }
 
 enum KnownLaunch {
@@ -99,21 +111,53 @@ enum KnownLaunch {
     Repeatable(Arc<RepeatableLaunch>),
 }
 
-/// A launch of which a tape knows what there is to note.
+/// A launch on certain arrays of which a tape knows what there is to note.
 struct RepeatableLaunch {
     kernel: Py<Kernel>,
     shape: Shape,
     arguments: SmallVec<[RecordedArgument; 8]>,
     /// The `Launched` that is noted if nothing was kept.
     operation: Py<PyAny>,
-    /// The regions of all of its arrays.
-    regions: SmallVec<[Py<RegionState>; 4]>,
+    regions: NotedRegions,
+}
+
+/// The regions that a launch notes something of.
+#[derive(Default)]
+struct NotedRegions {
+    /// Those of all arrays.
+    all: SmallVec<[Py<RegionState>; 4]>,
     /// Those of the arrays that the way back reads as they were before it.
     needed: SmallVec<[Py<RegionState>; 4]>,
     /// The arrays that it writes: their regions, `View`s, and NumPy arrays.
     written: SmallVec<[(Py<RegionState>, Py<PyAny>, Py<PyAny>); 4]>,
-    /// The regions of the arrays that the way back reads as it has left them.
+    /// Those of the arrays that the way back reads as the launch has left them.
     needed_after: SmallVec<[Py<RegionState>; 4]>,
+}
+
+/// A launch on any arrays that lie in memory as those of one that was recorded.
+struct LaunchPattern {
+    kernel: Py<Kernel>,
+    shape: Shape,
+    arguments: SmallVec<[RecordedArgument; 8]>,
+    /// The `Launched` of that launch.
+    operation: Py<PyAny>,
+    roles: SmallVec<[ArgumentRole; 8]>,
+    /// True if derivatives flow through it, so that no array that it writes may be another one.
+    is_active: bool,
+}
+
+/// Describes what becomes of an argument.
+#[derive(Clone, Copy, Default)]
+struct ArgumentRole {
+    is_needed: bool,
+    is_written: bool,
+    is_needed_after: bool,
+}
+
+impl ArgumentRole {
+    fn is_touched(self) -> bool {
+        self.is_needed || self.is_written || self.is_needed_after
+    }
 }
 
 /// An argument of a launch that was recorded. The operation holds the object.
@@ -122,8 +166,23 @@ enum RecordedArgument {
     Number(Scalar, u64),
 }
 
-/// What `polyloom._tape` says of a launch: its operation, and regions and arrays as in [`RepeatableLaunch`].
-type RepeatableParts<'py> = (
+/// An array that a tape has noted.
+struct KnownArray {
+    snapshot: ArraySnapshot,
+    /// The array, which is held because another one may come to its address.
+    _array: Py<PyAny>,
+    view: Py<ViewBase>,
+    storage: Py<PyAny>,
+    region: Py<RegionState>,
+    /// True if it is known of its region whether this is the array that is needed and overwritten, and if it is.
+    is_touched: bool,
+    is_only: bool,
+    /// True if the region knows that it is written.
+    is_written: bool,
+}
+
+/// What `polyloom._tape` says of a launch: its operation, and regions and arrays as in [`NotedRegions`].
+type RepeatableParts = (
     Py<PyAny>,
     Vec<Py<RegionState>>,
     Vec<Py<RegionState>>,
@@ -133,19 +192,25 @@ type RepeatableParts<'py> = (
 
 /// What a log says of a launch that is about to be recorded.
 pub(crate) enum LogEntry {
-    /// It is one that is known.
+    /// It is like one that is known.
     Known(StartedRepeat),
     /// Python has to record it; if that was so before, it may be known from then on.
     Unknown { is_second: bool },
 }
 
-/// A launch that is known and about to run.
+/// A launch that is like a known one and about to run.
 pub(crate) struct StartedRepeat {
-    launch: Arc<RepeatableLaunch>,
+    operation: Py<PyAny>,
+    noted: NotedLaunch,
     /// What it overwrites and the way back reads: `View`s and copies.
     kept: Vec<(Py<PyAny>, Py<PyAny>)>,
-    /// The arguments, if they are others than those of the known launch.
-    args: Option<Py<PyTuple>>,
+}
+
+enum NotedLaunch {
+    /// Of the same arrays; the arguments, if numbers among them are others.
+    Same(Arc<RepeatableLaunch>, Option<Py<PyTuple>>),
+    /// Of other arrays: the arguments, and the `View`s of those that are arrays.
+    Alike(NotedRegions, Py<PyTuple>, Vec<Option<Py<ViewBase>>>),
 }
 
 #[pymethods]
@@ -163,16 +228,16 @@ impl LaunchLog {
 }
 
 impl LaunchLog {
-    /// The launches. Whoever holds the lock runs no Python code and drops no object.
-    fn known(&self) -> MutexGuard<'_, FxHashMap<u64, KnownLaunch>> {
+    /// What is known. Whoever holds the lock runs no Python code and drops no object.
+    fn known(&self) -> MutexGuard<'_, KnownLaunches> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what a launch is going to overwrite, if it is known.
+    /// Notes what a launch is going to overwrite, if it is like one that is known.
     ///
     /// # Errors
     ///
-    /// If there is no memory for that.
+    /// If there is no memory for that, or what Python raises about an array.
     pub(crate) fn begin(
         &self,
         kernel: &Bound<'_, Kernel>,
@@ -182,23 +247,27 @@ impl LaunchLog {
         if dimensions.device != DeviceId::Cpu || dimensions.grid.is_some() {
             return Ok(LogEntry::Unknown { is_second: false });
         }
-        let hash = hash_of(kernel, args);
+        let hash = hash_of(kernel, dimensions, args, |arg| arg.as_ptr() as usize);
         let launch = {
             let mut known = self.known();
-            match known.get(&hash) {
-                Some(KnownLaunch::Repeatable(launch)) => launch.clone(),
+            if known.same.len() >= MOST_LAUNCHES || known.arrays.len() >= MOST_LAUNCHES {
+                let forgotten = std::mem::take(&mut *known);
+                drop(known);
+                drop(forgotten);
+                return Ok(LogEntry::Unknown { is_second: false });
+            }
+            match known.same.get(&hash) {
+                Some(KnownLaunch::Repeatable(launch)) => Some(launch.clone()),
                 Some(KnownLaunch::Seen) => return Ok(LogEntry::Unknown { is_second: true }),
-                None if known.len() < MOST_LAUNCHES => {
-                    known.insert(hash, KnownLaunch::Seen);
-                    return Ok(LogEntry::Unknown { is_second: false });
-                }
                 None => {
-                    let forgotten = std::mem::take(&mut *known);
-                    drop(known);
-                    drop(forgotten);
-                    return Ok(LogEntry::Unknown { is_second: false });
+                    known.same.insert(hash, KnownLaunch::Seen);
+                    None
                 }
             }
+        };
+        let Some(launch) = launch else {
+            let started = self.begin_alike(kernel, dimensions, args)?;
+            return Ok(started.map_or(LogEntry::Unknown { is_second: false }, LogEntry::Known));
         };
         match launch.begin(kernel, dimensions, args)? {
             Some(started) => Ok(LogEntry::Known(started)),
@@ -206,7 +275,102 @@ impl LaunchLog {
         }
     }
 
-    /// Knows a launch, which Python has just recorded, from now on; `recording` is what it has made of it.
+    /// [`LaunchLog::begin`] of a launch on arrays that it was not on before.
+    fn begin_alike(
+        &self,
+        kernel: &Bound<'_, Kernel>,
+        dimensions: &LaunchDimensions,
+        args: &[Borrowed<'_, '_, PyAny>],
+    ) -> PyResult<Option<StartedRepeat>> {
+        let py = kernel.py();
+        let hash = hash_of(kernel, dimensions, args, layout_hash);
+        let Some(pattern) = self.known().alike.get(&hash).cloned() else { return Ok(None) };
+        if !kernel.is(&pattern.kernel) || dimensions.shape != pattern.shape || args.len() != pattern.arguments.len() {
+            return Ok(None);
+        }
+        let mut arrays: SmallVec<[Option<Arc<KnownArray>>; 8]> = SmallVec::new();
+        for ((arg, known), &role) in args.iter().zip(&pattern.arguments).zip(&pattern.roles) {
+            match known {
+                RecordedArgument::Array(like) => {
+                    let snapshot = ArraySnapshot::of(py, arg).filter(|snapshot| like.is_like(snapshot));
+                    let Some(snapshot) = snapshot else { return Ok(None) };
+                    let Some(array) = self.known_array(arg, snapshot, role)? else { return Ok(None) };
+                    arrays.push(Some(array));
+                }
+                &RecordedArgument::Number(scalar, bits) => {
+                    let given = is_number(arg).then(|| argument_numbers::scalar_argument(arg, scalar).ok()).flatten();
+                    if given.is_none() || given != Some(bits) && !scalar.is_float() {
+                        return Ok(None);
+                    }
+                    arrays.push(None);
+                }
+            }
+        }
+        let mut noted = NotedRegions::default();
+        for (number, (array, &role)) in arrays.iter().zip(&pattern.roles).enumerate() {
+            let Some(array) = array else { continue };
+            let others = || arrays.iter().enumerate().filter(|(other, _)| *other != number);
+            let meets = |other: &Option<Arc<KnownArray>>| {
+                other.as_ref().is_some_and(|other| array.view.get().meets(other.view.get()))
+            };
+            if role.is_touched() && !array.is_only
+                || role.is_written && pattern.is_active && others().any(|(_, other)| meets(other))
+            {
+                return Ok(None);
+            }
+            let region = || array.region.clone_ref(py);
+            noted.all.push(region());
+            noted.needed.extend(role.is_needed.then(region));
+            noted.needed_after.extend(role.is_needed_after.then(region));
+            if role.is_written {
+                noted.written.push((region(), array.view.clone_ref(py).into_any(), array.storage.clone_ref(py)));
+            }
+        }
+        let Some(kept) = noted.begin(py)? else { return Ok(None) };
+        let views = arrays.iter().map(|array| array.as_ref().map(|array| array.view.clone_ref(py))).collect();
+        let noted = NotedLaunch::Alike(noted, PyTuple::new(py, args.iter())?.unbind(), views);
+        Ok(Some(StartedRepeat { operation: pattern.operation.clone_ref(py), noted, kept }))
+    }
+
+    /// What is known of an array, for which Python is asked if that is not enough; nothing if launches on it are left to
+    /// Python.
+    fn known_array(
+        &self,
+        arg: &Bound<'_, PyAny>,
+        snapshot: ArraySnapshot,
+        role: ArgumentRole,
+    ) -> PyResult<Option<Arc<KnownArray>>> {
+        let py = arg.py();
+        let address = arg.as_ptr() as usize;
+        let known = self.known().arrays.get(&address).cloned();
+        if let Some(known) = known
+            && known.snapshot == snapshot
+            && (known.is_touched || !role.is_touched())
+            && (known.is_written || !role.is_written)
+            && known.region.borrow(py).is_current
+        {
+            return Ok(Some(known));
+        }
+        let said = py.import("polyloom._tape")?.call_method1("know", (arg, role.is_touched(), role.is_written))?;
+        let said: Option<(Py<ViewBase>, Py<PyAny>, Py<RegionState>, bool)> = said.extract()?;
+        let Some((view, storage, region, is_only)) = said else { return Ok(None) };
+        let known = Arc::new(KnownArray {
+            snapshot,
+            _array: arg.clone().unbind(),
+            view,
+            storage,
+            region,
+            is_touched: role.is_touched(),
+            is_only,
+            is_written: role.is_written,
+        });
+        let before = self.known().arrays.insert(address, known.clone());
+        drop(before);
+        Ok(Some(known))
+    }
+
+    /// Knows a launch, which Python has just recorded, from now on; `recording` is what it has made of it, and if this is
+    /// not the first time, launches on the same arrays are known, too.
     ///
     /// # Errors
     ///
@@ -217,35 +381,107 @@ impl LaunchLog {
         dimensions: &LaunchDimensions,
         args: &[Borrowed<'_, '_, PyAny>],
         recording: &Bound<'_, PyAny>,
+        is_second: bool,
     ) -> PyResult<()> {
-        let py = kernel.py();
-        let code = kernel.get().one()?;
-        if code.has_structs() || args.len() != code.types().len() {
+        if dimensions.device != DeviceId::Cpu || dimensions.grid.is_some() {
             return Ok(());
         }
-        let snapshot = |(arg, ty): (&Borrowed<'_, '_, PyAny>, &Type)| match *ty {
-            Type::Scalar(scalar) if is_number(arg) => {
-                argument_numbers::scalar_argument(arg, scalar).ok().map(|bits| RecordedArgument::Number(scalar, bits))
-            }
-            Type::Scalar(_) | Type::Composite(_) => None,
-            _ => ArraySnapshot::of(py, arg).map(RecordedArgument::Array),
+        if is_second {
+            let Some(arguments) = recorded_arguments(kernel, args)? else { return Ok(()) };
+            let parts: Option<RepeatableParts> = recording.call_method0("repeatable")?.extract()?;
+            let Some((operation, all, needed, written, needed_after)) = parts else { return Ok(()) };
+            let regions = NotedRegions {
+                all: all.into(),
+                needed: needed.into(),
+                written: written.into(),
+                needed_after: needed_after.into(),
+            };
+            let (shape, kernel_of) = (dimensions.shape.clone(), kernel.clone().unbind());
+            let launch = RepeatableLaunch { kernel: kernel_of, shape, arguments, operation, regions };
+            let hash = hash_of(kernel, dimensions, args, |arg| arg.as_ptr() as usize);
+            let before = self.known().same.insert(hash, KnownLaunch::Repeatable(Arc::new(launch)));
+            drop(before);
+            return Ok(());
+        }
+        let hash = hash_of(kernel, dimensions, args, layout_hash);
+        if self.known().alike.contains_key(&hash) {
+            return Ok(());
+        }
+        let Some(arguments) = recorded_arguments(kernel, args)? else { return Ok(()) };
+        let said: Option<(Py<PyAny>, bool, [Vec<usize>; 3])> = recording.call_method0("pattern")?.extract()?;
+        let Some((operation, is_active, [needed, written, needed_after])) = said else { return Ok(()) };
+        let role = |number: usize| ArgumentRole {
+            is_needed: needed.contains(&number),
+            is_written: written.contains(&number),
+            is_needed_after: needed_after.contains(&number),
         };
-        let Some(arguments) = args.iter().zip(code.types()).map(snapshot).collect() else { return Ok(()) };
-        let parts: Option<RepeatableParts<'_>> = recording.call_method0("repeatable")?.extract()?;
-        let Some((operation, regions, needed, written, needed_after)) = parts else { return Ok(()) };
-        let launch = RepeatableLaunch {
-            kernel: kernel.clone().unbind(),
-            shape: dimensions.shape.clone(),
-            arguments,
-            operation,
-            regions: regions.into(),
-            needed: needed.into(),
-            written: written.into(),
-            needed_after: needed_after.into(),
-        };
-        let before = self.known().insert(hash_of(kernel, args), KnownLaunch::Repeatable(Arc::new(launch)));
+        let roles = (0..arguments.len()).map(role).collect();
+        let (shape, kernel) = (dimensions.shape.clone(), kernel.clone().unbind());
+        let pattern = LaunchPattern { kernel, shape, arguments, operation, roles, is_active };
+        let before = self.known().alike.insert(hash, Arc::new(pattern));
         drop(before);
         Ok(())
+    }
+}
+
+/// Returns what a log keeps of arguments; nothing if that is not enough to tell others from them.
+fn recorded_arguments(
+    kernel: &Bound<'_, Kernel>,
+    args: &[Borrowed<'_, '_, PyAny>],
+) -> PyResult<Option<SmallVec<[RecordedArgument; 8]>>> {
+    let code = kernel.get().one()?;
+    if code.has_structs() || args.len() != code.types().len() {
+        return Ok(None);
+    }
+    let argument = |(arg, ty): (&Borrowed<'_, '_, PyAny>, &Type)| match *ty {
+        Type::Scalar(scalar) if is_number(arg) => {
+            argument_numbers::scalar_argument(arg, scalar).ok().map(|bits| RecordedArgument::Number(scalar, bits))
+        }
+        Type::Scalar(_) | Type::Composite(_) => None,
+        _ => ArraySnapshot::of(kernel.py(), arg).map(RecordedArgument::Array),
+    };
+    Ok(args.iter().zip(code.types()).map(argument).collect())
+}
+
+impl NotedRegions {
+    /// Notes what a launch is going to overwrite, and gives what of that is kept: `View`s and copies. Nothing if memory is
+    /// not as operations have left it, or is seen as several arrays.
+    fn begin(&self, py: Python<'_>) -> PyResult<Option<Vec<(Py<PyAny>, Py<PyAny>)>>> {
+        for region in &self.all {
+            let region = region.bind(py);
+            let is_known = {
+                let state = region.borrow();
+                state.is_current && state.changed.is_empty()
+            };
+            if !is_known || !RegionState::is_intact(region) {
+                return Ok(None);
+            }
+        }
+        let written = self.written.iter().map(|(region, ..)| region);
+        if !self.needed.iter().chain(written).chain(&self.needed_after).all(|region| region.borrow(py).is_single) {
+            return Ok(None);
+        }
+        for region in &self.needed {
+            region.borrow_mut(py).is_needed = true;
+        }
+        let mut kept = Vec::new();
+        for (region, view, storage) in &self.written {
+            if region.borrow(py).is_needed {
+                kept.push((view.clone_ref(py), copy_of(storage.bind(py))?));
+                region.borrow_mut(py).is_needed = false;
+            }
+        }
+        Ok(Some(kept))
+    }
+
+    /// Notes what a launch has left.
+    fn finish(&self, py: Python<'_>) {
+        for (region, ..) in &self.written {
+            RegionState::mark(region.bind(py));
+        }
+        for region in &self.needed_after {
+            region.borrow_mut(py).is_needed = true;
+        }
     }
 }
 
@@ -278,32 +514,10 @@ impl RepeatableLaunch {
                 }
             }
         }
-        for region in &self.regions {
-            let region = region.bind(py);
-            let is_known = {
-                let state = region.borrow();
-                state.is_current && state.changed.is_empty()
-            };
-            if !is_known || !RegionState::is_intact(region) {
-                return Ok(None);
-            }
-        }
-        let written = self.written.iter().map(|(region, ..)| region);
-        if !self.needed.iter().chain(written).chain(&self.needed_after).all(|region| region.borrow(py).is_single) {
-            return Ok(None);
-        }
-        for region in &self.needed {
-            region.borrow_mut(py).is_needed = true;
-        }
-        let mut kept = Vec::new();
-        for (region, view, storage) in &self.written {
-            if region.borrow(py).is_needed {
-                kept.push((view.clone_ref(py), copy_of(storage.bind(py))?));
-                region.borrow_mut(py).is_needed = false;
-            }
-        }
+        let Some(kept) = self.regions.begin(py)? else { return Ok(None) };
         let args = if has_other_numbers { Some(PyTuple::new(py, args.iter())?.unbind()) } else { None };
-        Ok(Some(StartedRepeat { launch: self.clone(), kept, args }))
+        let operation = self.operation.clone_ref(py);
+        Ok(Some(StartedRepeat { operation, noted: NotedLaunch::Same(self.clone(), args), kept }))
     }
 }
 
@@ -314,20 +528,23 @@ impl StartedRepeat {
     ///
     /// That, or what Python raises.
     pub(crate) fn finish(self, py: Python<'_>, log: &LaunchLog, done: PyResult<()>) -> PyResult<()> {
-        let StartedRepeat { launch, kept, args } = self;
-        let operation = match (&kept[..], &args) {
-            ([], None) => launch.operation.bind(py).clone(),
-            _ => launch.operation.bind(py).call_method1("again", (kept, args))?,
+        let StartedRepeat { operation, noted, kept } = self;
+        let operation = operation.into_bound(py);
+        let operation = match &noted {
+            NotedLaunch::Same(_, None) if kept.is_empty() => operation,
+            NotedLaunch::Same(_, args) => operation.call_method1("again", (kept, args))?,
+            NotedLaunch::Alike(_, args, views) => {
+                let views: Vec<_> = views.iter().map(|view| view.as_ref().map(|view| view.bind(py))).collect();
+                operation.call_method1("alike", (kept, args, views))?
+            }
         };
         if done.is_err() {
             py.import("polyloom._tape")?.call_method1("repeat_failed", (operation,))?;
             return done;
         }
-        for (region, ..) in &launch.written {
-            RegionState::mark(region.bind(py));
-        }
-        for region in &launch.needed_after {
-            region.borrow_mut(py).is_needed = true;
+        match &noted {
+            NotedLaunch::Same(launch, _) => launch.regions.finish(py),
+            NotedLaunch::Alike(regions, ..) => regions.finish(py),
         }
         log.operations.bind(py).append(operation)
     }
@@ -348,15 +565,26 @@ fn is_number(arg: &Bound<'_, PyAny>) -> bool {
     arg.is_exact_instance_of::<PyFloat>() || arg.is_exact_instance_of::<PyInt>()
 }
 
-/// Brings launches of one kernel on the same arrays and with the same integers together.
-fn hash_of(kernel: &Bound<'_, Kernel>, args: &[Borrowed<'_, '_, PyAny>]) -> u64 {
+/// Brings arrays of the same layout together.
+fn layout_hash(arg: &Bound<'_, PyAny>) -> usize {
+    ArraySnapshot::of(arg.py(), arg).map_or(0, |array| array.layout_hash() as usize)
+}
+
+/// Brings launches of one kernel over the same extents together, with the same integers and with what `of_array` says of arrays.
+fn hash_of(
+    kernel: &Bound<'_, Kernel>,
+    dimensions: &LaunchDimensions,
+    args: &[Borrowed<'_, '_, PyAny>],
+    of_array: impl Fn(&Bound<'_, PyAny>) -> usize,
+) -> u64 {
     let mut hasher = FxHasher::default();
     hasher.write_usize(kernel.as_ptr() as usize);
+    dimensions.shape.hash(&mut hasher);
     for arg in args {
-        hasher.write_isize(match () {
+        hasher.write_usize(match () {
             () if arg.is_exact_instance_of::<PyFloat>() => 0,
-            () if arg.is_exact_instance_of::<PyInt>() => arg.hash().unwrap_or(0),
-            () => arg.as_ptr() as isize,
+            () if arg.is_exact_instance_of::<PyInt>() => arg.hash().unwrap_or(0) as usize,
+            () => of_array(arg),
         });
     }
     hasher.finish()

@@ -81,7 +81,13 @@ impl ViewBase {
 
     /// True if the memory from the first to the last element has some of the other's.
     fn touches(&self, other: &Bound<'_, ViewBase>) -> bool {
-        let other = other.get();
+        self.meets(other.get())
+    }
+}
+
+impl ViewBase {
+    /// [`ViewBase::touches`].
+    pub(crate) fn meets(&self, other: &ViewBase) -> bool {
         self.lo < other.hi && other.lo < self.hi
     }
 }
