@@ -196,7 +196,7 @@ class Launched(Operation):
         )
 
     def pattern(self) -> tuple[Any, ...] | None:
-        """What there is to note when the kernel is launched on other arrays that are like these: for `LaunchLog`, too."""
+        """What there is to note when the kernel is launched on other arrays of the same layout: for `LaunchLog`."""
         needs = self._needs
         return None if self.structs else (self, needs.is_active, (needs.before, needs.written, needs.after))
 

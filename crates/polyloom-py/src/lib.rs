@@ -43,6 +43,7 @@ mod struct_type;
 mod structure;
 mod synth;
 mod tape_recording;
+mod tape_region;
 mod tape_repeats;
 mod view;
 
@@ -131,7 +132,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<queue::Event>()?;
     module.add_class::<sim::SimModule>()?;
     module.add_class::<view::ViewBase>()?;
-    module.add_class::<tape_repeats::RegionState>()?;
+    module.add_class::<tape_region::RegionState>()?;
     module.add_class::<tape_repeats::LaunchLog>()?;
     module.add_function(wrap_pyfunction!(device::default_device, module)?)?;
     module.add_function(wrap_pyfunction!(device::set_default_device, module)?)?;

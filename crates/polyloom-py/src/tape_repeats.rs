@@ -10,6 +10,7 @@ use crate::argument_numbers;
 use crate::kernel::Kernel;
 use crate::launch_dimensions::{LaunchDimensions, Shape};
 use crate::launch_memo::ArraySnapshot;
+use crate::tape_region::RegionState;
 use crate::view::ViewBase;
 use numpy::npyffi;
 use polyloom::{DeviceId, Scalar, Type};
@@ -22,71 +23,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most launches that a tape knows; of more it begins anew, so that a tape of many different ones stays small.
 const MOST_LAUNCHES: usize = 4096;
-/// Fewer bytes are summed up with the GIL, because giving it up takes longer.
-const LEAST_WITHOUT_GIL: usize = 1 << 14;
 
-/// What changes with each launch of what a tape knows of a region: base class of `polyloom._history.Region`.
-#[pyclass(subclass, module = "polyloom._native")]
-pub(crate) struct RegionState {
-    /// Says what has changed the memory without being recorded; empty if nothing has.
-    #[pyo3(get, set)]
-    changed: String,
-    /// True if it has not become part of another region.
-    #[pyo3(get, set)]
-    is_current: bool,
-    /// True if all that is needed and overwritten is one array.
-    #[pyo3(get, set)]
-    is_single: bool,
-    /// True if the way back reads that array as it is.
-    #[pyo3(get, set)]
-    is_needed: bool,
-    /// The address and the number of the bytes that others may write to, as far as operations were given them.
-    #[pyo3(get)]
-    watched: Option<(usize, usize)>,
-    sum: u64,
-}
-
-#[pymethods]
-impl RegionState {
-    #[new]
-    #[pyo3(signature = (*_given))]
-    fn new(_given: &Bound<'_, PyTuple>) -> RegionState {
-        let changed = String::new();
-        RegionState { changed, is_current: true, is_single: true, is_needed: false, watched: None, sum: 0 }
-    }
-
-    /// Watches so many bytes, which the caller holds, from an address on.
-    fn watch_bytes(this: &Bound<'_, RegionState>, address: usize, n_bytes: usize) {
-        this.borrow_mut().watched = Some((address, n_bytes));
-        RegionState::mark(this);
-    }
-
-    /// Takes what it holds now for what recorded operations have left there.
-    fn mark(this: &Bound<'_, RegionState>) {
-        if let Some(sum) = RegionState::sum_of(this) {
-            this.borrow_mut().sum = sum;
-        }
-    }
-
-    /// Returns true if it holds what recorded operations have left there, as far as it is watched.
-    fn is_intact(this: &Bound<'_, RegionState>) -> bool {
-        RegionState::sum_of(this).is_none_or(|sum| this.borrow().sum == sum)
-    }
-}
-
-impl RegionState {
-    /// The checksum of what is watched. No reference to the state is held meanwhile, because another thread may use it.
-    fn sum_of(this: &Bound<'_, RegionState>) -> Option<u64> {
-        let (address, n_bytes) = this.borrow().watched?;
-        // SAFETY: whoever has the bytes watched holds the array that they are of, and NumPy does not free memory that a
-        // reference is held to. Other threads of Python may write to it meanwhile, by NumPy and other libraries or by
-        // launches, none of which is Rust code: such bytes count or do not. Only an operation of the package that has no
-        // launch, as `zero_`, writes by Rust code; a program that runs one on an array in one thread and a launch on it in
-        // another has a race of its own.
-        let sum = || unsafe { polyloom::checksum(address, n_bytes) };
-        Some(if n_bytes < LEAST_WITHOUT_GIL { sum() } else { this.py().detach(sum) })
-    }
-}
+/// An array that a launch writes: its region, its `View`, and the NumPy array.
+type WrittenView = (Py<RegionState>, Py<PyAny>, Py<PyAny>);
+/// What a launch overwrites and the way back reads: a `View` and a copy.
+type KeptCopy = (Py<PyAny>, Py<PyAny>);
+/// What `polyloom._tape` says of an array: its view, the NumPy array, its region, and [`KnownArray::is_only`].
+type ArrayParts = (Py<ViewBase>, Py<PyAny>, Py<RegionState>, bool);
 
 /// The launches that a tape has recorded since it last began anew, and the list of its operations.
 #[pyclass(frozen, module = "polyloom._native")]
@@ -128,8 +71,8 @@ struct NotedRegions {
     all: SmallVec<[Py<RegionState>; 4]>,
     /// Those of the arrays that the way back reads as they were before it.
     needed: SmallVec<[Py<RegionState>; 4]>,
-    /// The arrays that it writes: their regions, `View`s, and NumPy arrays.
-    written: SmallVec<[(Py<RegionState>, Py<PyAny>, Py<PyAny>); 4]>,
+    /// The arrays that it writes.
+    written: SmallVec<[WrittenView; 4]>,
     /// Those of the arrays that the way back reads as the launch has left them.
     needed_after: SmallVec<[Py<RegionState>; 4]>,
 }
@@ -182,13 +125,7 @@ struct KnownArray {
 }
 
 /// What `polyloom._tape` says of a launch: its operation, and regions and arrays as in [`NotedRegions`].
-type RepeatableParts = (
-    Py<PyAny>,
-    Vec<Py<RegionState>>,
-    Vec<Py<RegionState>>,
-    Vec<(Py<RegionState>, Py<PyAny>, Py<PyAny>)>,
-    Vec<Py<RegionState>>,
-);
+type RepeatableParts = (Py<PyAny>, Vec<Py<RegionState>>, Vec<Py<RegionState>>, Vec<WrittenView>, Vec<Py<RegionState>>);
 
 /// What a log says of a launch that is about to be recorded.
 pub(crate) enum LogEntry {
@@ -202,15 +139,14 @@ pub(crate) enum LogEntry {
 pub(crate) struct StartedRepeat {
     operation: Py<PyAny>,
     noted: NotedLaunch,
-    /// What it overwrites and the way back reads: `View`s and copies.
-    kept: Vec<(Py<PyAny>, Py<PyAny>)>,
+    kept: Vec<KeptCopy>,
 }
 
 enum NotedLaunch {
     /// Of the same arrays; the arguments, if numbers among them are others.
     Same(Arc<RepeatableLaunch>, Option<Py<PyTuple>>),
     /// Of other arrays: the arguments, and the `View`s of those that are arrays.
-    Alike(NotedRegions, Py<PyTuple>, Vec<Option<Py<ViewBase>>>),
+    Alike(Box<NotedRegions>, Py<PyTuple>, Vec<Option<Py<ViewBase>>>),
 }
 
 #[pymethods]
@@ -328,7 +264,7 @@ impl LaunchLog {
         }
         let Some(kept) = noted.begin(py)? else { return Ok(None) };
         let views = arrays.iter().map(|array| array.as_ref().map(|array| array.view.clone_ref(py))).collect();
-        let noted = NotedLaunch::Alike(noted, PyTuple::new(py, args.iter())?.unbind(), views);
+        let noted = NotedLaunch::Alike(Box::new(noted), PyTuple::new(py, args.iter())?.unbind(), views);
         Ok(Some(StartedRepeat { operation: pattern.operation.clone_ref(py), noted, kept }))
     }
 
@@ -352,7 +288,7 @@ impl LaunchLog {
             return Ok(Some(known));
         }
         let said = py.import("polyloom._tape")?.call_method1("know", (arg, role.is_touched(), role.is_written))?;
-        let said: Option<(Py<ViewBase>, Py<PyAny>, Py<RegionState>, bool)> = said.extract()?;
+        let said: Option<ArrayParts> = said.extract()?;
         let Some((view, storage, region, is_only)) = said else { return Ok(None) };
         let known = Arc::new(KnownArray {
             snapshot,
@@ -446,7 +382,7 @@ fn recorded_arguments(
 impl NotedRegions {
     /// Notes what a launch is going to overwrite, and gives what of that is kept: `View`s and copies. Nothing if memory is
     /// not as operations have left it, or is seen as several arrays.
-    fn begin(&self, py: Python<'_>) -> PyResult<Option<Vec<(Py<PyAny>, Py<PyAny>)>>> {
+    fn begin(&self, py: Python<'_>) -> PyResult<Option<Vec<KeptCopy>>> {
         for region in &self.all {
             let region = region.bind(py);
             let is_known = {
@@ -570,7 +506,8 @@ fn layout_hash(arg: &Bound<'_, PyAny>) -> usize {
     ArraySnapshot::of(arg.py(), arg).map_or(0, |array| array.layout_hash() as usize)
 }
 
-/// Brings launches of one kernel over the same extents together, with the same integers and with what `of_array` says of arrays.
+/// Brings launches of one kernel together, over the same extents, with the same integers and with what `of_array` says of
+/// arrays.
 fn hash_of(
     kernel: &Bound<'_, Kernel>,
     dimensions: &LaunchDimensions,

@@ -58,9 +58,12 @@ pub struct BackwardStats {
     pub report: Option<Box<Report>>,
 }
 
+/// A launch of a backward kernel: what is launched, its extents and its arguments.
+type PartLaunch = (Arc<Kernel>, Vec<u64>, ArgBlock);
+
 /// The launches of a way back that needs nothing prepared for it, so that they are the same each time that it is gone.
 pub struct RepeatableBackward {
-    launches: Vec<(Arc<Kernel>, Vec<u64>, ArgBlock)>,
+    launches: Vec<PartLaunch>,
     block: Option<[u32; 3]>,
 }
 
@@ -234,7 +237,7 @@ impl BackwardKernel {
         run: &BackwardRun<'_>,
         overwrites: bool,
         plan: Option<&TapePlan>,
-    ) -> Result<(BackwardStats, Vec<(Arc<Kernel>, Vec<u64>, ArgBlock)>), BackwardError> {
+    ) -> Result<(BackwardStats, Vec<PartLaunch>), BackwardError> {
         // SAFETY: passed on to the caller.
         let (inputs, _inputs) = unsafe { run.copied(&self.needs.replayed)? };
         let extents: Vec<Option<&[u64]>> = run
