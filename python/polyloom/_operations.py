@@ -229,10 +229,14 @@ class Launched(Operation):
             repeat.run(times)
             return
         args = [playback.argument(arg) if isinstance(arg, View) else arg for arg in self._args]
-        numbers = [
-            None if field is None else place_for(facts)
-            for field, facts in zip(self._fields, facts_of(self._kernel).parameters, strict=True)
-        ]
+        numbers = (
+            [
+                None if field is None else place_for(facts)
+                for field, facts in zip(self._fields, facts_of(self._kernel).parameters, strict=True)
+            ]
+            if self.structs
+            else [None] * len(args)
+        )
         adjoints = [
             playback.adjoint(arg) if isinstance(arg, View) else number
             for arg, number in zip(self._args, numbers, strict=True)
