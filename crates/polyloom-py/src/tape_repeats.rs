@@ -16,6 +16,7 @@ use numpy::npyffi;
 use polyloom::{DeviceId, Scalar, Type};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyList, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -113,7 +114,7 @@ enum RecordedArgument {
 struct KnownArray {
     snapshot: ArraySnapshot,
     /// The array, which is held because another one may come to its address.
-    _array: Py<PyAny>,
+    array: Py<PyAny>,
     view: Py<ViewBase>,
     storage: Py<PyAny>,
     region: Py<RegionState>,
@@ -160,6 +161,34 @@ impl LaunchLog {
     fn clear(&self) {
         let forgotten = std::mem::take(&mut *self.known());
         drop(forgotten);
+    }
+
+    /// A function that a tape has recorded may refer to the tape.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.operations)?;
+        let Ok(known) = self.known.try_lock() else { return Ok(()) };
+        for launch in known.same.values() {
+            if let KnownLaunch::Repeatable(launch) = launch {
+                visit.call(&launch.kernel)?;
+                visit.call(&launch.operation)?;
+                launch.regions.traverse(&visit)?;
+            }
+        }
+        for pattern in known.alike.values() {
+            visit.call(&pattern.kernel)?;
+            visit.call(&pattern.operation)?;
+        }
+        for array in known.arrays.values() {
+            visit.call(&array.array)?;
+            visit.call(&array.view)?;
+            visit.call(&array.storage)?;
+            visit.call(&array.region)?;
+        }
+        Ok(())
+    }
+
+    fn __clear__(&self) {
+        self.clear();
     }
 }
 
@@ -292,7 +321,7 @@ impl LaunchLog {
         let Some((view, storage, region, is_only)) = said else { return Ok(None) };
         let known = Arc::new(KnownArray {
             snapshot,
-            _array: arg.clone().unbind(),
+            array: arg.clone().unbind(),
             view,
             storage,
             region,
@@ -380,6 +409,18 @@ fn recorded_arguments(
 }
 
 impl NotedRegions {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        for region in self.all.iter().chain(&self.needed).chain(&self.needed_after) {
+            visit.call(region)?;
+        }
+        for (region, view, storage) in &self.written {
+            visit.call(region)?;
+            visit.call(view)?;
+            visit.call(storage)?;
+        }
+        Ok(())
+    }
+
     /// Notes what a launch is going to overwrite, and gives what of that is kept: `View`s and copies. Nothing if memory is
     /// not as operations have left it, or is seen as several arrays.
     fn begin(&self, py: Python<'_>) -> PyResult<Option<Vec<KeptCopy>>> {
