@@ -338,8 +338,8 @@ def test_nothing_of_a_tape_outlives_it():
     with loom.Tape() as tape:
         for _ in range(3):
             loom.launch(add_square, 1, [x], [y])
-        # The function refers to the tape.
-        tape.record_func(lambda: tape.launches, [loom.zeros(1, requires_grad=True)])
+        # A method of the tape refers to it.
+        tape.record_func(tape.zero, [loom.zeros(1, requires_grad=True)])
         for _ in range(3):
             loom.launch(add_square, 1, [x], [y])
     held = weakref.ref(x)
