@@ -102,6 +102,7 @@ lint: setup  ## formatting, clippy, dependency policy, Python linters; the light
 
 bench: $(STAMPS)/develop-release $(STAMPS)/peers  ## measure against NumPy, Numba and Warp, gradients also against JAX and, if installed, PyTorch; writes docs/scoreboard.md
 	$(BIN)/python benches/run.py
+	$(BIN)/python benches/kinds.py --out docs/kinds.md
 
 docs: setup  ## the site in site/: guide, builtin reference, error pages
 	cargo run --quiet -p polyloom --example generate -- reference docs/reference

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
-from polyloom import _native
+from polyloom import _graphs, _native
 from polyloom._devices import DeviceLike, get_device
 from polyloom._gradients import TapeMemory, launch_adjoint
 
@@ -32,7 +33,7 @@ class AdjointLaunch:
         block: Any,
     ) -> None:
         self._kernel, self._dim = kernel, tuple(dim)
-        self._args = list(args)
+        self._args = kernel._by_value(list(args), False)
         n_outputs = len(args) - n_inputs
         # As for a launch: all may be among the inputs.
         if adj_inputs and not adj_outputs and len(adj_inputs) == len(args):
@@ -42,7 +43,15 @@ class AdjointLaunch:
         self._accumulate, self._device, self._block = accumulate, device, block
 
     def launch(self) -> TapeMemory:
-        """Runs the launch, and gives what memory that took."""
+        """Runs the launch, and gives what memory that took.
+
+        While a graph is captured, the graph takes it instead, with the arguments that it has now.
+        """
+        if _graphs.is_capturing():
+            kept = copy.copy(self)
+            kept._args, kept._adjoints = self._kernel._by_value(self._args, True), list(self._adjoints)
+            _graphs.captured(kept.launch)
+            return TapeMemory(0, 0, 0)
         n = len(self._args)
         return launch_adjoint(
             self._kernel, self._dim, self._args, n, self._adjoints, [], self._accumulate, self._device, self._block
@@ -53,7 +62,10 @@ class AdjointLaunch:
         n = len(self._args)
         if not 0 <= index < n:
             raise IndexError(f"kernel '{self._kernel.key}' is launched with {n} arguments, there is no {index}")
-        (self._adjoints if adjoint else self._args)[index] = value
+        if adjoint:
+            self._adjoints[index] = value
+        else:
+            self._args = self._kernel._by_value([*self._args[:index], value, *self._args[index + 1 :]], False)
 
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
         """Replaces the argument of the parameter with this name, or its gradient."""
@@ -67,7 +79,7 @@ class AdjointLaunch:
         if len(values) != len(self._args):
             n = len(self._args)
             raise ValueError(f"kernel '{self._kernel.key}' is launched with {n} arguments, not {len(values)}")
-        self._args = list(values)
+        self._args = self._kernel._by_value(list(values), False)
 
     def set_dim(self, dim: int | Sequence[int]) -> None:
         """Replaces the grid."""

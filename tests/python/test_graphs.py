@@ -151,3 +151,56 @@ def test_recorded_gradients():
         made.set_param_by_name("z", u)
     with pytest.raises(IndexError):
         made.set_param_at_index(2, u)
+
+
+def test_recorded_launches_and_plans_within_a_capture_are_parts_of_the_graph():
+    x, step, seen = loom.zeros(2), Step(2.0), []
+    command = loom.launch(add, 2, [x, 1.0], record_cmd=True)
+    of_struct = loom.launch(add_step, 2, [x, step], record_cmd=True)
+    plan = loom.Plan([command, lambda: seen.append(x.list()), of_struct])
+    with loom.ScopedCapture() as capture:
+        command.launch()
+        plan.launch()
+    assert x.list() == [0, 0] and not seen and len(capture.graph) == 4
+    # The graph has the numbers of the capture.
+    command.set_param_by_name("s", 100.0)
+    step.by = 100.0
+    loom.capture_launch(capture.graph)
+    assert x.list() == [4, 4] and seen == [[2, 2]]
+    plan.launch()
+    assert x.list() == [204, 204]
+
+
+def test_gradients_within_a_capture_are_parts_of_the_graph():
+    x, y = loom.array([1.0, 2.0], dtype=float, requires_grad=True), loom.zeros(2, requires_grad=True)
+    y.grad.fill_(1.0)
+    command = loom.launch(square, 2, [x], [y], adjoint=True, record_cmd=True)
+    with loom.ScopedCapture() as capture:
+        y.grad.fill_(2.0)
+        memory = loom.launch(square, 2, [x], [y], adjoint=True)
+        y.grad.fill_(1.0)
+        command.launch()
+    assert memory == (0, 0, 0) and x.grad.list() == [0, 0] and len(capture.graph) == 4
+    loom.capture_launch(capture.graph)
+    assert x.grad.list() == [2 * (2 + 1), 4 * (2 + 1)]
+
+
+def test_recorded_gradients_take_numbers_by_value():
+    @loom.kernel
+    def scale(s: float, x: loom.array(dtype=float), y: loom.array(dtype=float)):
+        i = loom.tid()
+        y[i] = s * x[i]
+
+    x, y = loom.ones(2, requires_grad=True), loom.zeros(2, requires_grad=True)
+    y.grad.fill_(1.0)
+    s = np.array(3.0)
+    command = loom.launch(scale, 2, [s, x], [y], adjoint=True, record_cmd=True)
+    s[()] = 100.0
+    command.launch()
+    assert x.grad.list() == [3, 3]
+    s[()] = 4.0
+    command.set_param_by_name("s", s)
+    s[()] = 100.0
+    y.grad.fill_(1.0)
+    command.launch()
+    assert x.grad.list() == [7, 7]

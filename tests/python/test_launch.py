@@ -6,6 +6,7 @@ import pathlib
 import re
 import runpy
 import threading
+import weakref
 from decimal import Decimal
 from fractions import Fraction
 
@@ -421,6 +422,112 @@ def test_outputs_of_a_recorded_launch_can_be_swapped():
     step.set_param_by_name("z", y)
     step.launch()
     assert y.all() and z.all()
+
+
+def test_replaced_arguments_of_a_recorded_launch_are_those_of_the_next_run():
+    x, y = np.ones(8, np.float32), np.zeros(8, np.float32)
+    step = loom.launch(saxpy, 4, [1.0, x[:4], y[:4]], record_cmd=True)
+    for _ in range(3):
+        step.launch()
+    assert y.tolist() == [3.0] * 4 + [0.0] * 4
+    step.set_param_by_name("a", 0.5)
+    step.launch()
+    assert y.tolist() == [3.5] * 4 + [0.0] * 4
+    # Every other element, so that code for dense arrays must not run.
+    step.set_param_by_name("y", y[::2])
+    step.launch()
+    assert y.tolist() == [4.0, 3.5, 4.0, 3.5, 0.5, 0.0, 0.5, 0.0]
+    step.set_dim(1)
+    step.launch()
+    assert y.tolist() == [4.5, 3.5, 4.0, 3.5, 0.5, 0.0, 0.5, 0.0]
+    step.set_dim(5)
+    with pytest.raises(loom.LaunchError, match="has 4 elements"):
+        step.launch()
+    step.set_param_by_name("y", y)
+    step.set_param_by_name("x", x[1:])
+    step.launch()
+    step.set_param_by_name("y", y[:3])
+    with pytest.raises(loom.LaunchError, match="axis 0 of `y` has 3 elements"):
+        step.launch()
+    assert y.tolist() == [5.0, 4.0, 4.5, 4.0, 1.0, 0.0, 0.5, 0.0]
+    read_only = np.zeros(8, np.float32)
+    read_only.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        step.set_param_by_name("y", read_only)
+
+
+def test_a_recorded_launch_lets_go_of_what_is_replaced():
+    class Array(np.ndarray):
+        pass
+
+    x, y = (array.view(Array) for array in arrays())
+    step = loom.launch(saxpy, 8, [1.0, x, y], record_cmd=True)
+    step.launch()
+    replaced = weakref.ref(x)
+    other = np.ones(8, np.float32).view(Array)
+    held = weakref.ref(other)
+    step.set_param_by_name("x", other)
+    del x, other
+    assert replaced() is None and held() is not None
+    step.launch()
+
+
+def test_recorded_launches_take_numbers_by_value():
+    @loom.kernel
+    def fill(v: loom.vec2, s: float, m: loom.mat22, y: loom.array(dtype=float), z: int):
+        y[0] = v[0]
+        y[1] = v[1]
+        y[2] = s
+        y[3] = m[1, 0]
+        y[4] = float(z)
+
+    y, z = np.zeros(5, np.float32), np.zeros(5, np.float32)
+    v, s, m, n = loom.vec2(1.0, 2.0), np.array(3.0), [[0.0, 0.0], [4.0, 0.0]], np.array(-5)
+    step = loom.launch(fill, 1, [v, s, m, y, n], record_cmd=True)
+    v[0], s[()], m[1][0], n[()] = 100.0, 100.0, 100.0, 100
+    step.launch()
+    assert y.tolist() == [1.0, 2.0, 3.0, 4.0, -5.0]
+    # Whatever is bound anew, and also where a tape records the launch.
+    step.set_param_by_name("y", z)
+    step.set_dim(1)
+    with loom.Tape():
+        step.launch()
+    assert z.tolist() == y.tolist()
+    w = loom.vec2(6.0, 7.0)
+    step.set_param_by_name("v", w)
+    w[1] = 100.0
+    step.set_param_by_name("y", Tensor(y))
+    step.launch()
+    assert y.tolist() == [6.0, 7.0, 3.0, 4.0, -5.0]
+    t = np.array(8.0)
+    step.set_params([w, t, m, y, n])
+    w[0], t[()] = 0.0, 0.0
+    step.set_dim(1)
+    step.launch()
+    assert y.tolist() == [6.0, 100.0, 8.0, 100.0, 100.0]
+
+
+def test_errors_are_those_of_what_has_failed(monkeypatch):
+    class Undecided:
+        def __bool__(self):
+            raise KeyError("undecided")
+
+    x, y = arrays()
+    with pytest.raises(KeyError, match="undecided"):
+        loom.launch(saxpy, 8, [1.0, x, y], record_tape=Undecided())
+
+    def fails(*_):
+        raise KeyError("the tape's")
+
+    with loom.Tape():
+        monkeypatch.setattr("polyloom._tape._Recording.finish", fails)
+        with pytest.raises(loom.LaunchError, match="has 8 elements"):
+            loom.launch(saxpy, 9, [1.0, x, y])
+        monkeypatch.setattr("polyloom._tape.overwritten", fails)
+        with pytest.raises(loom.LaunchError, match="has 8 elements"):
+            loom.launch(saxpy, 9, [1.0, x, y], record_tape=False)
+        with pytest.raises(KeyError, match="the tape's"):
+            loom.launch(saxpy, 8, [1.0, x, y], record_tape=False)
 
 
 def test_recorded_launch_holds_its_arguments():

@@ -1,5 +1,8 @@
 """Plans: recorded launches and functions that run in one call, and launches that become one kernel."""
 
+import gc
+import weakref
+
 import numpy as np
 import polyloom as loom
 import pytest
@@ -170,6 +173,145 @@ def test_a_launch_that_is_changed_changes_the_plan():
         plan.launch()
 
 
+def test_arguments_are_replaced_within_the_kernel_that_launches_have_become():
+    x, y, u, v = (np.full(8, value, np.float32) for value in (1.0, 0.0, 10.0, 0.0))
+    first, second = recorded(scale, 8, x, 2.0, y), recorded(shift, 8, y, 1.0)
+    plan = loom.Plan([first, second])
+    for factor in (3.0, 4.0, 4.0):
+        first.set_param_by_name("s", factor)
+        plan.launch()
+        assert y.tolist() == [factor + 1.0] * 8
+    second.set_param_by_name("s", 0.5)
+    plan.launch()
+    assert y.tolist() == [4.5] * 8
+    # The same memory in both, as it was.
+    first.set_params([u, 2.0, v])
+    second.set_param_by_name("x", v)
+    plan.launch()
+    assert v.tolist() == [20.5] * 8 and y.tolist() == [4.5] * 8
+    assert plan.explain() == ["steps 0 to 1: one kernel, scale_shift"]
+
+
+def test_arrays_that_come_to_overlap_part_what_was_one_kernel():
+    memory = np.arange(16, dtype=np.float32)
+    x, y, z = memory[:7], np.zeros(7, np.float32), np.zeros(7, np.float32)
+    first, second = recorded(scale, 7, x, 2.0, y), recorded(shift, 7, z, 1.0)
+    plan = loom.Plan([first, second])
+    assert len(plan.explain()) == 1
+    second.set_param_by_name("x", memory[1:8])
+    assert plan.explain() == ["step 0: scale; apart from step 1: its `x` has a part of `x` of step 0", "step 1: shift"]
+    plan.launch()
+    assert y.tolist() == [2.0 * i for i in range(7)] and memory[:8].tolist() == [0.0, *(i + 1.0 for i in range(1, 8))]
+    second.set_param_by_name("x", z)
+    assert len(plan.explain()) == 1
+
+
+def test_what_is_replaced_is_compared_with_the_extents():
+    x, y = np.zeros(8, np.float32), np.zeros(8, np.float32)
+
+    @loom.kernel
+    def at(x: loom.array(dtype=float), offset: int):
+        i = loom.tid()
+        x[i + offset] = 1.0
+
+    moved = recorded(at, 4, x, 0)
+    plan = loom.Plan([moved, recorded(at, 4, y, 0)])
+    plan.launch()
+    moved.set_param_by_name("offset", 4)
+    plan.launch()
+    assert x.tolist() == [1.0] * 8 and y.tolist() == [1.0] * 4 + [0.0] * 4
+    moved.set_param_by_name("offset", 5)
+    with pytest.raises(loom.LaunchError, match="axis 0 of `x` has 8 elements"):
+        plan.launch()
+    moved.set_param_by_name("offset", 0)
+    moved.set_param_by_name("x", x[:3])
+    with pytest.raises(loom.LaunchError, match="axis 0 of `x` has 3 elements"):
+        plan.launch()
+
+
+def test_a_function_that_changes_launches_acts_on_those_after_it():
+    x = np.zeros(4, np.float32)
+    first, second = recorded(shift, 4, x, 1.0), recorded(shift, 4, x, 10.0)
+    runs = []
+
+    def change():
+        runs.append(x[0].item())
+        first.set_param_by_name("s", 2.0)
+        second.set_param_by_name("s", 20.0 * len(runs))
+
+    plan = loom.Plan([first, change, second, recorded(shift, 4, x, 0.5)])
+    plan.launch()
+    assert runs == [1.0] and x.tolist() == [21.5] * 4
+    plan.launch()
+    assert runs == [1.0, 23.5] and x.tolist() == [64.0] * 4
+
+
+def test_a_function_that_changes_the_extents_of_launches_after_it():
+    x = np.zeros(4, np.float32)
+    last = [recorded(shift, 4, x, 1.0), recorded(shift, 4, x, 1.0)]
+    plan = loom.Plan([recorded(shift, 4, x, 1.0), lambda: last[0].set_dim(2), *last])
+    plan.launch()
+    assert x.tolist() == [3.0, 3.0, 2.0, 2.0]
+
+
+def test_garbage_collection_finds_plans_and_launches_that_refer_to_themselves():
+    class Owner:
+        def __init__(self):
+            self.x = loom.zeros(4)
+            self.first, self.last = recorded(shift, 4, self.x, 1.0), recorded(shift, 4, self.x, 2.0)
+            self.plan = loom.Plan([self.first, self.act, self.last])
+            self.plan.launch()
+            # A launch that is part of a cycle by what it is given.
+            self.x.launch = self.first
+
+        def act(self):
+            pass
+
+    owner = Owner()
+    plan, launch, x, alive = owner.plan, owner.first, owner.x, weakref.ref(owner)
+    gc.collect()
+    plan.launch()
+    launch.launch()
+    assert x.list() == [7.0] * 4
+    array = weakref.ref(x)
+    del owner, plan, launch, x
+    gc.collect()
+    assert alive() is None and array() is None
+
+
+def test_findings_in_one_kernel_name_the_file_and_line_of_each_part(define):
+    first = define(
+        """
+        @loom.kernel
+        def first(x: loom.array(dtype=float), at: loom.array(dtype=int)):
+            i = loom.tid()
+            x[i] = 1.0
+        """
+    )["first"]
+    second = define(
+        """
+        @loom.kernel
+        def second(y: loom.array(dtype=float), at: loom.array(dtype=int)):
+            i = loom.tid()
+            k = at[i]
+
+
+            y[k] = 1.0
+        """
+    )["second"]
+    x, y = loom.zeros(4, device="sim:0"), loom.zeros(4, device="sim:0")
+    at = loom.array([0, 1, 2, 400], dtype=int, device="sim:0")
+    steps = [recorded(first, 4, x, at, device="sim:0"), recorded(second, 4, y, at, device="sim:0")]
+    plan = loom.Plan(steps)
+    assert len(plan.explain()) == 1
+    with pytest.raises(loom.SanitizerError) as alone:
+        steps[1].launch()
+    with pytest.raises(loom.SanitizerError) as as_one:
+        plan.launch()
+    file, line = str(alone.value).split(":")[:2]
+    assert line == "7" and str(as_one.value).startswith(f"{file}:7: out-of-bounds access in kernel `first_second`")
+
+
 def test_checks_that_are_turned_on_hold_at_the_next_run():
     x = np.ones(4, np.float32)
 
@@ -305,6 +447,51 @@ def test_random_plans_give_the_bits_of_their_launches(seed):
     plan = loom.Plan(launches(fused))
     plan.launch()
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(apart, fused, strict=True)), plan.explain()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_changes_give_the_bits_of_the_launches_and_the_plan_of_a_new_one(seed):
+    random = np.random.default_rng(seed)
+    n = int(random.integers(2, 20))
+    given = [random.standard_normal(n + 1).astype(np.float32) for _ in range(4)]
+    apart, fused = ([each.copy() for each in given] for _ in range(2))
+
+    def view(arrays, which, begin, is_reversed):
+        part = arrays[which][begin : begin + n]
+        return part[::-1] if is_reversed else part
+
+    def drawn():
+        return int(random.integers(4)), int(random.integers(8) == 0), random.integers(6) == 0
+
+    steps = []
+    for _ in range(int(random.integers(2, 7))):
+        x, y, number = drawn(), drawn(), float(random.standard_normal())
+        both = [(view(of, *x), number, view(of, *y)) for of in (apart, fused)]
+        if random.integers(2):
+            steps.append([recorded(scale, n, *args) for args in both])
+        else:
+            steps.append([recorded(shift, n, args[0], number) for args in both])
+    plan = loom.Plan([step for _, step in steps])
+    for _ in range(12):
+        for _ in range(int(random.integers(3))):
+            which = int(random.integers(len(steps)))
+            kind = int(random.integers(4))
+            if kind < 2:
+                change = ("set_param_by_name", "s", float(random.standard_normal()))
+            elif kind == 2:
+                change = ("set_param_by_name", "x", drawn())
+            else:
+                change = ("set_dim", int(random.integers(n - 1, n + 1)))
+            for launch, of in zip(steps[which], (apart, fused), strict=True):
+                name, *values = change
+                if kind == 2:
+                    values[1] = view(of, *values[1])
+                getattr(launch, name)(*values)
+        for launch, _ in steps:
+            launch.launch()
+        plan.launch()
+        assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(apart, fused, strict=True)), plan.explain()
+        assert plan.explain() == loom.Plan([step for _, step in steps]).explain()
 
 
 @loom.kernel

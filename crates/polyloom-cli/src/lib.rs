@@ -7,6 +7,7 @@ mod check;
 mod compile;
 mod dataset;
 mod doctor;
+mod explain;
 mod kernel_file;
 mod run;
 mod run_ptx;
@@ -37,6 +38,8 @@ enum CliCommand {
     Check(check::CheckArguments),
     /// Compile a kernel and write one of its forms
     Compile(compile::CompileArguments),
+    /// Say how kernels run on this machine's CPU, and why
+    Explain(explain::ExplainArguments),
     /// Run a kernel on arguments given on the command line
     Run(run::RunArguments),
     /// Make data sets of kernels with their code
@@ -81,6 +84,7 @@ pub fn run(arguments: Vec<OsString>) -> i32 {
     let outcome = match parsed.command {
         CliCommand::Check(arguments) => check::run(&arguments),
         CliCommand::Compile(arguments) => compile::run(&arguments),
+        CliCommand::Explain(arguments) => explain::run(&arguments),
         CliCommand::Run(arguments) => run::run(&arguments),
         CliCommand::Dataset(arguments) => dataset::run(&arguments),
         CliCommand::Doctor(arguments) => doctor::run(&arguments),

@@ -247,6 +247,23 @@ fn a_back_end_writes_what_it_makes_and_says_what_it_does_not() {
 }
 
 #[test]
+fn explain_says_how_threads_run() {
+    let folder = Folder::new();
+    let file = folder.file("k.py", SOURCE);
+    let out = polyloom(&["explain", &file]);
+    if polyloom::has_llvm() {
+        assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+        assert!(text(&out.stdout).contains("kernel `scaled`"), "{}", text(&out.stdout));
+        assert!(text(&out.stdout).contains("threads run in groups of"), "{}", text(&out.stdout));
+    } else {
+        assert_eq!(out.status.code(), Some(1));
+        assert!(text(&out.stderr).contains("LLVM"), "{}", text(&out.stderr));
+    }
+    let out = polyloom(&["explain", &file, "--kernel", "no_such"]);
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stdout));
+}
+
+#[test]
 fn compile_emits_every_form() {
     let folder = Folder::new();
     let file = folder.file("k.py", SOURCE);

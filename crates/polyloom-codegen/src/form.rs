@@ -17,6 +17,8 @@ pub enum Form {
     Cpp,
     /// CUDA C++ that compiles by itself.
     Cuda,
+    /// What was chosen for code of the host, and why: text for people.
+    Strategy,
     /// LLVM IR for the host, before optimisation.
     LlvmIr,
     /// LLVM IR for the host, after optimisation.
@@ -37,12 +39,13 @@ pub enum Form {
 
 impl Form {
     /// Every form.
-    pub const ALL: [Form; 13] = [
+    pub const ALL: [Form; 14] = [
         Form::Ast,
         Form::Hir,
         Form::HirPrepared,
         Form::Cpp,
         Form::Cuda,
+        Form::Strategy,
         Form::LlvmIr,
         Form::LlvmIrOptimized,
         Form::Asm,
@@ -72,6 +75,7 @@ impl fmt::Display for Form {
             Form::HirPrepared => "prepared HIR",
             Form::Cpp => "C++",
             Form::Cuda => "CUDA C++",
+            Form::Strategy => "choices",
             Form::LlvmIr | Form::LlvmIrOptimized => "LLVM IR",
             Form::Asm => "assembly",
             Form::Obj => "an object file",

@@ -163,6 +163,7 @@ impl CanonicalForm {
                 self.bytes.extend_from_slice(&[16, barrier.id, low, high]);
             }
             Imm::Pending(n) => self.bytes.extend_from_slice(&[15, *n]),
+            Imm::Parallel => self.bytes.push(17),
         }
         self.number(data.operands.len() as u32);
         for &operand in &data.operands {

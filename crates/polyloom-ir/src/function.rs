@@ -52,6 +52,9 @@ pub enum Imm {
     Barrier(NamedBarrier),
     /// `async_wait`: how many groups of copies may still be under way.
     Pending(u8),
+    /// `for_range` without carried values: its iterations may run at the same time, in step, one instruction after the
+    /// other.
+    Parallel,
 }
 
 /// The extent of an `async_copy`, and the caches that it uses.

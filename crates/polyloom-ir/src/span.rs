@@ -102,6 +102,19 @@ impl SourceMap {
         self.files.push(file)
     }
 
+    /// Adds the files of another map, each once however often it is added. Gives for each, in order, its handle here, so
+    /// that spans of the other map can be made spans of this one.
+    pub fn merge(&mut self, other: &SourceMap) -> Vec<FileId> {
+        let is_same = |a: &SourceFile, b: &SourceFile| {
+            Arc::ptr_eq(&a.text, &b.text) && a.name == b.name && a.first_line == b.first_line
+        };
+        let merged = other.files.values().map(|file| {
+            let known = self.files.iter().find(|(_, known)| is_same(known, file)).map(|(id, _)| id);
+            known.unwrap_or_else(|| self.files.push(file.clone()))
+        });
+        merged.collect()
+    }
+
     /// The file with this handle, if it is of this map.
     pub fn get(&self, file: FileId) -> Option<&SourceFile> {
         self.files.get(file)

@@ -67,6 +67,10 @@ impl LlvmBackend {
     fn emit_as(&self, request: &EmitRequest<'_>, forms: &[Form]) -> Result<Vec<Vec<u8>>, CodegenError> {
         let EmitRequest { module, kernel, variant, entry, .. } = *request;
         let module = &*with_private_updates(module, kernel, variant);
+        if forms == [Form::Strategy] {
+            let strategy = lower::Strategy::of(module, kernel, variant, &self.processor, self.lanes);
+            return Ok(vec![strategy.explain(module, kernel, &self.processor, request.sources).into_bytes()]);
+        }
         emit::emit(&self.processor, entry, forms, |ir| {
             lower::kernel(ir, &self.processor, self.lanes, module, kernel, variant, entry)
         })
@@ -75,7 +79,7 @@ impl LlvmBackend {
 
 impl Emitter for LlvmBackend {
     fn forms(&self) -> &'static [Form] {
-        &[Form::LlvmIr, Form::LlvmIrOptimized, Form::Asm, Form::Obj]
+        &[Form::Strategy, Form::LlvmIr, Form::LlvmIrOptimized, Form::Asm, Form::Obj]
     }
 
     fn emit_forms(&self, request: &EmitRequest<'_>, forms: &[Form]) -> Result<Vec<Vec<u8>>, CodegenError> {

@@ -3,7 +3,8 @@
 use crate::composite::{CompositeBase, CompositeType};
 use crate::numpy_array::has_type;
 use numpy::npyffi;
-use polyloom::{Composite, Scalar, scalar_bits};
+use polyloom::{Composite, Scalar, Type, scalar_bits};
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -33,11 +34,6 @@ pub(crate) fn components(arg: &Bound<'_, PyAny>, composite: Composite) -> PyResu
 /// or wrong. No Python code runs.
 fn numbers(arg: &Bound<'_, PyAny>, composite: Composite) -> Option<SmallVec<[u64; 16]>> {
     let (elem, n) = (composite.elem(), composite.n_components());
-    let is_plain = |item: &Bound<'_, PyAny>| {
-        item.is_exact_instance_of::<PyFloat>()
-            || item.is_exact_instance_of::<PyInt>()
-            || item.is_exact_instance_of::<PyBool>()
-    };
     let bits = |item: Bound<'_, PyAny>| {
         // Those of `bfloat16` are rounded in Python, by way of `float32`.
         let plain = elem != Scalar::BF16 && is_plain(&item);
@@ -83,6 +79,42 @@ unsafe fn component_bits(object: *mut npyffi::PyArrayObject, composite: Composit
         _ => 0,
     };
     Ok(memory.chunks_exact(bytes).map(bits).collect())
+}
+
+/// A number, or the components of a composite as a tuple, as an object that stays what it is: a launch takes the same bits
+/// of it.
+pub(crate) fn number_object(py: Python<'_>, ty: Type, bits: &[u64]) -> PyResult<Py<PyAny>> {
+    let number = |elem: Scalar, bits: u64| -> PyResult<Py<PyAny>> {
+        let unused = 64 - elem.bits();
+        Ok(match elem {
+            Scalar::Bool => PyBool::new(py, bits != 0).to_owned().into_any().unbind(),
+            elem if elem.is_float() => PyFloat::new(py, scalar_bits::to_f64(elem, bits)).into_any().unbind(),
+            elem if elem.is_signed_int() => ((bits << unused) as i64 >> unused).into_py_any(py)?,
+            _ => bits.into_py_any(py)?,
+        })
+    };
+    match (ty, bits) {
+        (Type::Scalar(scalar), &[bits]) => number(scalar, bits),
+        (ty, bits) => {
+            let elem = ty.as_composite().map_or(Scalar::F64, Composite::elem);
+            let numbers: Vec<_> = bits.iter().map(|&bits| number(elem, bits)).collect::<PyResult<_>>()?;
+            Ok(PyTuple::new(py, numbers)?.into_any().unbind())
+        }
+    }
+}
+
+/// Returns true if an object is a number of Python's own, which nobody changes, or a tuple of such numbers.
+pub(crate) fn is_constant(arg: &Bound<'_, PyAny>) -> bool {
+    match arg.cast_exact::<PyTuple>() {
+        Ok(tuple) => tuple.iter_borrowed().all(|item| is_plain(&item)),
+        Err(_) => is_plain(arg),
+    }
+}
+
+fn is_plain(number: &Bound<'_, PyAny>) -> bool {
+    number.is_exact_instance_of::<PyFloat>()
+        || number.is_exact_instance_of::<PyInt>()
+        || number.is_exact_instance_of::<PyBool>()
 }
 
 pub(crate) fn scalar_argument(arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyResult<u64> {

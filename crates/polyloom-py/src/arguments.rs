@@ -3,7 +3,7 @@
 //! The common cases, NumPy arrays, `loom.array`s, floats and integers, are read through the C API without creating
 //! Python objects: a launch's price is mostly paid here. Everything else is brought to one of them first.
 
-use crate::argument_numbers::{components, scalar_argument, type_name};
+use crate::argument_numbers::{components, is_constant, number_object, scalar_argument, type_name};
 use crate::array::ArrayBase;
 use crate::dlpack::{self, unreadable};
 use crate::errors::argument_error;
@@ -202,49 +202,124 @@ fn fill_leaves<'py>(
     check_overlap(py, kernel, written)
 }
 
-/// Tells whether `arg` fits the parameter with this index in a launch on `device`, whatever the other arguments are.
+/// An argument that has been found to fit its parameter, whatever the other arguments are.
+pub(crate) enum CheckedArgument<'py> {
+    /// A struct or an array of structs.
+    Struct,
+    /// A number or the components of a composite.
+    Numbers {
+        /// The first of the parameters of the block that they are.
+        slot: usize,
+        ty: Type,
+        bits: SmallVec<[u64; 16]>,
+    },
+    /// An array, which the argument or `made` holds.
+    Array {
+        /// The parameter of the block.
+        slot: usize,
+        ty: ArrayType,
+        array: *mut npyffi::PyArrayObject,
+        is_resident: bool,
+        /// Objects that were made on the way.
+        made: SmallVec<[Bound<'py, PyAny>; 2]>,
+    },
+}
+
+impl CheckedArgument<'_> {
+    /// The argument with the number that it is now; of others itself.
+    ///
+    /// # Errors
+    ///
+    /// When Python has no memory.
+    pub(crate) fn by_value(&self, py: Python<'_>, arg: Py<PyAny>) -> PyResult<Py<PyAny>> {
+        match self {
+            CheckedArgument::Numbers { ty, bits, .. } if !is_constant(arg.bind(py)) => number_object(py, *ty, bits),
+            _ => Ok(arg),
+        }
+    }
+}
+
+/// Checks `arg` against the parameter with this index in a launch on `device`, whatever the other arguments are.
 ///
 /// # Errors
 ///
 /// As [`fill`].
-pub(crate) fn check(
-    py: Python<'_>,
+pub(crate) fn checked<'py>(
+    py: Python<'py>,
     kernel: &polyloom::Kernel,
     device: DeviceId,
     index: usize,
-    arg: &Bound<'_, PyAny>,
-) -> PyResult<()> {
-    let Some(param) = kernel.arguments().get(index) else { return Ok(()) };
+    arg: &Bound<'py, PyAny>,
+) -> PyResult<CheckedArgument<'py>> {
+    let Some(param) = kernel.arguments().get(index) else { return Err(wrong_count(kernel, index + 1)) };
     let first: usize = kernel.arguments()[..index].iter().map(|param| param.ty.n_leaves()).sum();
     let leaves = match param.ty.as_plain() {
-        Some(_) => return check_leaf(py, kernel, device, first, arg),
+        Some(_) => return checked_leaf(py, kernel, device, first, arg),
         None => struct_leaves(arg, param.ty, device).map_err(|e| named(py, e, &argument_name(kernel, index)))?,
     };
-    leaves.iter().enumerate().try_for_each(|(leaf, arg)| check_leaf(py, kernel, device, first + leaf, &arg))
+    for (leaf, arg) in leaves.iter().enumerate() {
+        checked_leaf(py, kernel, device, first + leaf, &arg)?;
+    }
+    Ok(CheckedArgument::Struct)
 }
 
-/// [`check`] for a parameter of the kernel's HIR.
-fn check_leaf(
-    py: Python<'_>,
+/// [`checked`] for a parameter of the kernel's HIR.
+fn checked_leaf<'py>(
+    py: Python<'py>,
     kernel: &polyloom::Kernel,
     device: DeviceId,
     index: usize,
-    arg: &Bound<'_, PyAny>,
-) -> PyResult<()> {
-    let ty = match kernel.types().get(index) {
-        Some(&Type::Scalar(scalar)) => {
-            return scalar_argument(arg, scalar).map(drop).map_err(|e| named(py, e, &leaf_name(kernel, index)));
+    arg: &Bound<'py, PyAny>,
+) -> PyResult<CheckedArgument<'py>> {
+    let components_of = |ty: &Type| ty.as_composite().map_or(1, Composite::n_components);
+    let slot = kernel.types()[..index].iter().map(components_of).sum();
+    let ty = match kernel.types()[index] {
+        ty @ (Type::Scalar(_) | Type::Composite(_)) => {
+            let bits = numbers_of(arg, ty).map_err(|e| named(py, e, &leaf_name(kernel, index)))?;
+            return Ok(CheckedArgument::Numbers { slot, ty, bits });
         }
-        Some(&Type::Composite(composite)) => {
-            return components(arg, composite).map(drop).map_err(|e| named(py, e, &leaf_name(kernel, index)));
-        }
-        Some(&Type::Array { elem, ndim, .. }) => ArrayType { elem, rank: ndim, element: None },
-        Some(&Type::CompositeArray { elem, ndim, .. }) => ArrayType::of_composites(elem, ndim),
-        None => return Ok(()),
+        Type::Array { elem, ndim, .. } => ArrayType { elem, rank: ndim, element: None },
+        Type::CompositeArray { elem, ndim, .. } => ArrayType::of_composites(elem, ndim),
     };
-    let components = |ty: &Type| ty.as_composite().map_or(1, Composite::n_components);
-    let param = kernel.types()[..index].iter().map(components).sum();
-    array_argument(py, kernel, device, index, arg, ty, kernel.writes(param), &mut SmallVec::new()).map(drop)
+    let mut made = SmallVec::new();
+    let is_written = kernel.writes(slot);
+    let (array, is_resident) = array_argument(py, kernel, device, index, arg, ty, is_written, &mut made)?;
+    Ok(CheckedArgument::Array { slot, ty, array, is_resident, made })
+}
+
+fn numbers_of(arg: &Bound<'_, PyAny>, ty: Type) -> PyResult<SmallVec<[u64; 16]>> {
+    match ty {
+        Type::Composite(composite) => components(arg, composite),
+        Type::Scalar(scalar) => Ok(SmallVec::from_slice(&[scalar_argument(arg, scalar)?])),
+        _ => Ok(SmallVec::new()),
+    }
+}
+
+/// Arguments with the numbers that they are now: a vector of the package's or an array of NumPy's without axes may hold
+/// another one later. Other arguments are what they were, and structs among them if they are not copied.
+///
+/// # Errors
+///
+/// As [`fill`], of an argument that is no number, or not as many, where the parameter is.
+pub(crate) fn by_value(
+    py: Python<'_>,
+    kernel: &polyloom::Kernel,
+    args: &[Borrowed<'_, '_, PyAny>],
+    copies_structs: bool,
+) -> PyResult<Vec<Py<PyAny>>> {
+    let mut values = Vec::with_capacity(args.len());
+    for (index, arg) in args.iter().enumerate() {
+        let ty = kernel.arguments().get(index).map(|param| param.ty);
+        values.push(match ty.map(|ty| ty.as_plain()) {
+            Some(Some(ty @ (Type::Scalar(_) | Type::Composite(_)))) if !is_constant(arg) => {
+                let bits = numbers_of(arg, ty).map_err(|e| named(py, e, &argument_name(kernel, index)))?;
+                number_object(py, ty, &bits)?
+            }
+            Some(None) if copies_structs => structure::by_value(arg)?,
+            _ => (**arg).clone().unbind(),
+        });
+    }
+    Ok(values)
 }
 
 /// The NumPy array behind an argument, of the right type and rank, and writable if need be; and whether it is one in

@@ -8,38 +8,32 @@ use std::cell::Cell;
 /// Runs a launch without the GIL, with options by which Python's signal handlers can stop it. Gives its result and the
 /// exception that a handler raised meanwhile.
 ///
+/// The launch and its result are `Send`, so that neither has to do with objects of Python, whose threads run meanwhile:
+/// what such an object holds is read before.
+///
 /// # Errors
 ///
 /// What writing to `sys.stdout` raised meanwhile.
-pub(crate) fn interruptible<R>(
+pub(crate) fn interruptible<R: Send>(
     py: Python<'_>,
-    launch: impl FnOnce(&LaunchOptions<'_>) -> R,
+    launch: impl FnOnce(&LaunchOptions<'_>) -> R + Send,
 ) -> PyResult<(R, Option<PyErr>)> {
-    let interrupt: Cell<Option<PyErr>> = Cell::new(None);
-    let unshared = UnsharedRef((&interrupt, launch));
-    let (result, raised) = py
-        .detach(move || {
-            let unshared = unshared;
-            let UnsharedRef((interrupt, launch)) = unshared;
-            // Asked some fifty times a second.
-            let interrupted = || {
-                if print::has_raised() {
-                    return true;
-                }
-                let signals = Python::attach(|py| py.check_signals());
-                signals.map_err(|error| interrupt.set(Some(error))).is_err()
-            };
-            let options = LaunchOptions { interrupted: Some(&interrupted), ..LaunchOptions::default() };
-            UnsharedRef(print::capture(|| launch(&options)))
-        })
-        .0;
+    let (result, raised, interrupt) = py.detach(move || {
+        let interrupt: Cell<Option<PyErr>> = Cell::new(None);
+        // Asked some fifty times a second.
+        let interrupted = || {
+            if print::has_raised() {
+                return true;
+            }
+            let signals = Python::attach(|py| py.check_signals());
+            signals.map_err(|error| interrupt.set(Some(error))).is_err()
+        };
+        let options = LaunchOptions { interrupted: Some(&interrupted), ..LaunchOptions::default() };
+        let (result, raised) = print::capture(|| launch(&options));
+        (result, raised, interrupt.take())
+    });
     match raised {
         Some(raised) => Err(raised),
-        None => Ok((result, interrupt.take())),
+        None => Ok((result, interrupt)),
     }
 }
-
-/// Lets a reference into the closure that runs without the GIL, on this very thread.
-struct UnsharedRef<T>(T);
-// SAFETY: `Python::detach` runs its closure on the calling thread, so nothing is sent anywhere.
-unsafe impl<T> Send for UnsharedRef<T> {}

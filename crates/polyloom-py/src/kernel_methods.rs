@@ -265,6 +265,14 @@ impl Kernel {
         self.text(py, Form::Asm, &EmitOptions::default(), backward)
     }
 
+    /// Returns what was chosen for code that runs on the CPU where arrays are dense and do not overlap, and why: how many
+    /// threads run at a time, what a thread is estimated to take either way, and which arrays ranges of threads have
+    /// copies of.
+    #[pyo3(signature = (*, backward = false))]
+    fn explain(&self, py: Python<'_>, backward: bool) -> PyResult<String> {
+        self.text(py, Form::Strategy, &EmitOptions::default(), backward)
+    }
+
     /// The kernel's accesses of arrays in the order of their execution, functions that it calls included: for each index
     /// a `KernelAccess`, which says whether launches verify it before anything runs.
     #[getter]
@@ -288,6 +296,12 @@ impl Kernel {
             LaunchedCode::Generic(generic) => Ok(generic.param_names().map(str::to_owned).collect()),
             _ => Ok(self.one()?.arguments().iter().map(|param| param.name.to_string()).collect()),
         }
+    }
+
+    /// Arguments of a launch with the numbers that they are now and, if they are copied, structs with their values.
+    fn _by_value(&self, py: Python<'_>, args: Vec<Bound<'_, PyAny>>, copies_structs: bool) -> PyResult<Vec<Py<PyAny>>> {
+        let borrowed: Vec<_> = args.iter().map(Bound::as_borrowed).collect();
+        arguments::by_value(py, self.one()?, &borrowed, copies_structs)
     }
 
     /// The kernel with the parameters of its HIR, leaves in place of structs; itself if it takes no structs.

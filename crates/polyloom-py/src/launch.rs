@@ -9,14 +9,12 @@ use crate::kernel::Kernel;
 use crate::launch_dimensions::{LaunchDimensions, Shape, extents_of, three};
 use crate::launch_run::run;
 use crate::recorded_launch::RecordedLaunch;
-use crate::structure::by_value;
 use crate::tape_recording::{TapeRecording, not_over_dim, recorded};
 use polyloom::DeviceId;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use smallvec::SmallVec;
-use std::cell::Cell;
 
 /// Runs a kernel once per thread of a grid.
 ///
@@ -160,15 +158,19 @@ pub(crate) fn launch<'py>(
     let code = kernel.get().one()?;
     let device = named.or_else(|| code.device()).unwrap_or_else(device::default);
     let over_dim = shape.is_some();
-    let is_recorded = record_tape.is_none_or(|tape| tape.is_truthy().unwrap_or(true));
+    let is_recorded = record_tape.map_or(Ok(true), |tape| tape.is_truthy())?;
     let watched = TapeRecording::now(is_recorded);
     if adjoint {
         let Some(dim) = &shape else { return Err(not_over_dim()) };
         let n_inputs = inputs.filter(|inputs| !inputs.is_none()).map_or(Ok(0), |inputs| inputs.len())?;
         let lists = [adj_inputs, adj_outputs];
         let block_dim = block.or(block_dim);
-        return launch_adjoint(kernel, dim, &args, n_inputs, lists, accumulate, device, block_dim, record_cmd)
-            .map(Some);
+        let when = if record_cmd {
+            AdjointRun::Later
+        } else {
+            AdjointRun::Now { is_captured: watched == TapeRecording::Graphs }
+        };
+        return launch_adjoint(kernel, dim, &args, n_inputs, lists, accumulate, device, block_dim, when).map(Some);
     }
     let dimensions = match (shape, grid.or(block).or(shared_bytes)) {
         (Some(shape), None) if !code.needs_blocks() && device == DeviceId::Cpu => {
@@ -186,12 +188,8 @@ pub(crate) fn launch<'py>(
         return RecordedLaunch::kept(kernel, &args, dimensions, over_dim, is_recorded)
             .map(|kept| Some(kept.into_any()));
     }
-    if IS_CAPTURING.get() {
-        let values: Vec<Py<PyAny>> = args.iter().map(|arg| by_value(arg)).collect::<PyResult<_>>()?;
-        let values: Arguments<'_, '_> = values.iter().map(|value| value.bind_borrowed(py)).collect();
-        let kept = RecordedLaunch::kept(kernel, &values, dimensions, over_dim, is_recorded)?;
-        py.import("polyloom._graphs")?.call_method1("captured", (kept,))?;
-        return Ok(None);
+    if watched == TapeRecording::Graphs {
+        return RecordedLaunch::capture(kernel, &args, dimensions, over_dim, is_recorded).map(|()| None);
     }
     let done = match watched {
         TapeRecording::Launches => {
@@ -201,6 +199,16 @@ pub(crate) fn launch<'py>(
     };
     drop(owned);
     done.map(|()| None)
+}
+
+/// Says when a backward kernel runs.
+enum AdjointRun {
+    /// When somebody runs the launch that is given.
+    Later,
+    Now {
+        /// True if it runs with the graph that takes it.
+        is_captured: bool,
+    },
 }
 
 /// Runs the backward kernel, over these extents, and gives what memory that took; or keeps the launch for later.
@@ -214,35 +222,21 @@ fn launch_adjoint<'py>(
     accumulate: bool,
     device: DeviceId,
     block_dim: Option<&Bound<'py, PyAny>>,
-    record_cmd: bool,
+    when: AdjointRun,
 ) -> PyResult<Py<PyAny>> {
     let py = kernel.py();
     let [adj_inputs, adj_outputs] = adjoints.map(|list| list.cloned().unwrap_or_else(|| PyList::empty(py).into_any()));
     let (dim, all) = (PyTuple::new(py, dim)?, PyTuple::new(py, args.iter())?);
     let given = (kernel, dim, all, n_inputs, adj_inputs, adj_outputs, accumulate, device.to_string(), block_dim);
-    let made = match record_cmd {
-        true => py.import("polyloom._launches")?.call_method1("AdjointLaunch", given)?,
-        false => py.import("polyloom._gradients")?.call_method1("launch_adjoint", given)?,
+    let recorded = || py.import("polyloom._launches")?.call_method1("AdjointLaunch", given.clone());
+    let made = match when {
+        AdjointRun::Later => recorded()?,
+        AdjointRun::Now { is_captured: true } => recorded()?.call_method0("launch")?,
+        AdjointRun::Now { is_captured: false } => {
+            py.import("polyloom._gradients")?.call_method1("launch_adjoint", given)?
+        }
     };
     Ok(made.unbind())
-}
-
-/// Returns what tapes want to know of this thread's assignments: 0 for nothing, 1 for where they write, 2 for all; 3 if
-/// a graph takes them, and none is done.
-#[pyfunction]
-pub(crate) fn recording_level() -> u8 {
-    if IS_CAPTURING.get() { 3 } else { TapeRecording::now(true) as u8 }
-}
-
-thread_local! {
-    /// True if a graph takes this thread's launches, which then do not run.
-    static IS_CAPTURING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Says whether a graph takes the launches of this thread: `polyloom._graphs.captured` is given each, and none runs.
-#[pyfunction]
-pub(crate) fn set_capturing(is_capturing: bool) {
-    IS_CAPTURING.set(is_capturing);
 }
 
 /// The device that a launch names.

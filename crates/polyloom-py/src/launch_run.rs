@@ -22,11 +22,14 @@ pub(crate) fn run<'py>(
     args: &[Borrowed<'_, 'py, PyAny>],
     watched: TapeRecording,
 ) -> PyResult<()> {
-    // A kernel's print may come back to Python and launch again on this thread, which then finds no memo.
-    let mut memo = TakenMemo::take(kernel);
-    let done = run_with(py, kernel, dimensions, args, watched, &mut memo);
-    memo.put_back();
-    done
+    guarded(|| {
+        // A kernel's print may come back to Python and launch again on this thread, which then finds no memo. A panic drops
+        // the memo, because the block may be half filled.
+        let mut memo = TakenMemo::take(kernel);
+        let done = run_with(py, kernel, dimensions, args, watched, &mut memo);
+        memo.put_back();
+        done
+    })
 }
 
 #[inline]
@@ -46,18 +49,21 @@ fn run_with<'py>(
         if let Some(done) = unsafe { memo.run_if_short(kernel) } {
             return done.map_err(|error| launch_error(py, kernel, &error, None));
         }
-        guarded(|| run_block(py, kernel, dimensions, memo.block()))?;
+        run_block(py, kernel, dimensions, memo.block())?;
         memo.set_verified();
         return Ok(());
     }
     let mut held = SmallVec::new();
     let mut written = Writes::new();
     memo.fill(py, kernel, dimensions, args, &mut held, &mut written)?;
-    let done = guarded(|| run_block(py, kernel, dimensions, memo.block()));
-    if watched == TapeRecording::Writes {
-        tell_of_writes(kernel, dimensions.device, &written, py)?;
-    }
+    let done = run_block(py, kernel, dimensions, memo.block());
+    let told = match watched {
+        TapeRecording::Writes => tell_of_writes(kernel, dimensions.device, &written, py),
+        _ => Ok(()),
+    };
+    // The launch's own error comes first, because the tape's may follow from it.
     done?;
+    told?;
     memo.set_verified();
     Ok(())
 }
@@ -95,12 +101,12 @@ pub(crate) fn queue_of(py: Python<'_>, device: DeviceId) -> PyResult<Arc<dyn Que
     }
 }
 
-/// Runs a launch on a device without the GIL, and keeps what the simulator says of it.
+/// Runs a launch on a device without the GIL, as [`interruptible`] does, and keeps what the simulator says of it.
 pub(crate) fn run_long(
     py: Python<'_>,
     kernel: &polyloom::Kernel,
     device: DeviceId,
-    launch: impl FnOnce(&LaunchOptions<'_>) -> Result<LaunchStats, LaunchError>,
+    launch: impl FnOnce(&LaunchOptions<'_>) -> Result<LaunchStats, LaunchError> + Send,
 ) -> PyResult<()> {
     let sim = (device == DeviceId::Simulator).then(|| sim_settings::SimSettings::get().options());
     let started = Instant::now();

@@ -22,6 +22,7 @@ mod function;
 mod function_methods;
 mod generic;
 mod generic_types;
+mod held_launch;
 mod interruptible;
 mod kernel;
 mod kernel_methods;
@@ -156,8 +157,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(launch::launch, module)?)?;
     module.add_function(wrap_pyfunction!(backward::launch_backward, module)?)?;
     module.add_function(wrap_pyfunction!(tape_recording::set_recording, module)?)?;
-    module.add_function(wrap_pyfunction!(launch::set_capturing, module)?)?;
-    module.add_function(wrap_pyfunction!(launch::recording_level, module)?)?;
+    module.add_function(wrap_pyfunction!(tape_recording::set_capturing, module)?)?;
+    module.add_function(wrap_pyfunction!(tape_recording::recording_level, module)?)?;
     module.add_function(wrap_pyfunction!(builtins, module)?)?;
     module.add_function(wrap_pyfunction!(derivatives, module)?)?;
     module.add_function(wrap_pyfunction!(captures::result_types, module)?)?;

@@ -1,72 +1,39 @@
 //! Launches that Python keeps to run again: `launch(…, record_cmd=True)`.
 //!
-//! A recorded launch does not look at its arguments when it runs: it keeps them bound.
+//! A recorded launch does not look at its arguments when it runs: it keeps them bound, and replaces in what is bound
+//! what is replaced of it.
 
-use crate::arguments::{self, Arguments, Writes};
+use crate::arguments::{self, Arguments};
 use crate::boundary::guarded;
 use crate::errors::launch_error;
+use crate::held_launch::{HeldLaunch, ReadyLaunch};
 use crate::kernel::Kernel;
 use crate::launch_dimensions::{LaunchDimensions, extents_of};
-use crate::launch_run::{queue_of, run, run_long};
+use crate::launch_run::run;
 use crate::tape_recording::{TapeRecording, recorded};
-use polyloom::{ArgBlock, BoundLaunch, DeviceId, LaunchOptions};
+use polyloom::DeviceId;
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyType};
+use pyo3::{PyTraverseError, PyVisit};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// A bound launch with what its arguments point into.
-pub(crate) struct HeldLaunch {
-    pub(crate) bound: Arc<BoundLaunch>,
-    /// The arguments, and the arrays made of some of them.
-    _held: Vec<Py<PyAny>>,
-}
-
-impl HeldLaunch {
-    fn new(
-        py: Python<'_>,
-        kernel: &Arc<polyloom::Kernel>,
-        dimensions: &LaunchDimensions,
-        args: &[Py<PyAny>],
-    ) -> PyResult<HeldLaunch> {
-        let borrowed: Arguments<'_, '_> = args.iter().map(|a| a.bind_borrowed(py)).collect();
-        let (mut block, mut made) = (ArgBlock::new(), SmallVec::new());
-        arguments::fill(py, kernel, dimensions.device, &borrowed, &mut block, &mut made, &mut Writes::new())?;
-        let held = args.iter().map(|a| a.clone_ref(py)).chain(made.into_iter().map(Bound::unbind)).collect();
-        let LaunchDimensions { shape, grid, device, unchecked } = dimensions;
-        let options = LaunchOptions { grid: *grid, unchecked: *unchecked, ..LaunchOptions::default() };
-        let bound = Arc::new(BoundLaunch::new(kernel.clone(), queue_of(py, *device)?, shape, block, &options));
-        Ok(HeldLaunch { bound, _held: held })
-    }
-
-    /// Runs the launch.
-    fn run(&self, py: Python<'_>) -> PyResult<()> {
-        let bound = &self.bound;
-        // SAFETY: this holds the arrays, whose memory NumPy keeps in place; `fill` has checked their types, ranks and that
-        // they may be written.
-        let short = unsafe { bound.run_if_short() };
-        if let Some(done) = short {
-            return done.map_err(|error| launch_error(py, bound.kernel(), &error, None));
-        }
-        // SAFETY: as above.
-        run_long(py, bound.kernel(), bound.device(), |options| unsafe { bound.run(options) })
-    }
-}
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 struct LaunchState {
     dimensions: LaunchDimensions,
+    /// The arguments, numbers among them as they were given.
     args: Vec<Py<PyAny>>,
-    /// The launch with `args` as the kernel takes them; absent after a change, until the next run.
-    ready: Option<Arc<HeldLaunch>>,
+    /// The launch with `args` as the kernel takes them; absent after some changes, until the next run.
+    ready: Option<ReadyLaunch>,
 }
 
 /// A recorded launch: `launch()` runs it.
 ///
-/// It holds the arguments it was given and goes on using their memory, shape and strides of that time, but of a struct
-/// the values that it has when the launch runs. `set_…` methods check what they are given as `polyloom.launch` does.
+/// It holds the arguments it was given and goes on using their memory, shape and strides of that time, and the numbers that
+/// they were, vectors included; but of a struct the values that it has when the launch runs. `set_…` methods check what
+/// they are given as `polyloom.launch` does.
 #[pyclass(frozen, module = "polyloom._native", name = "Launch")]
 pub(crate) struct RecordedLaunch {
     kernel: Py<Kernel>,
@@ -81,27 +48,31 @@ pub(crate) struct RecordedLaunch {
 
 #[pymethods]
 impl RecordedLaunch {
-    /// Runs the recorded launch.
+    /// Runs the recorded launch. While a graph is captured, the graph takes it instead, with the arguments that it has now.
     pub(crate) fn launch(&self, py: Python<'_>) -> PyResult<()> {
         let object = self.kernel.bind(py);
         let kernel = object.get().one()?;
         let watched = TapeRecording::now(self.is_recorded);
         if watched != TapeRecording::Nothing {
-            let (dimensions, args) = self.with(|state| {
-                let args = state.args.iter().map(|a| a.clone_ref(py)).collect::<SmallVec<[Py<PyAny>; 16]>>();
-                (state.dimensions.clone(), args)
-            });
-            let args: SmallVec<[Bound<'_, PyAny>; 16]> = args.into_iter().map(|arg| arg.into_bound(py)).collect();
-            let borrowed: Arguments<'_, '_> = args.iter().map(Bound::as_borrowed).collect();
-            if watched == TapeRecording::Writes {
-                return run(py, kernel, &dimensions, &borrowed, watched);
-            }
-            return recorded(object, self.over_dim, &dimensions, &borrowed, || {
-                run(py, kernel, &dimensions, &borrowed, TapeRecording::Nothing)
-            });
+            return self.launch_watched(object, kernel, watched);
         }
-        let ready = self.ready(py, kernel)?;
-        guarded(|| ready.run(py))
+        guarded(|| {
+            // A short launch runs no Python code.
+            let short = self.with(|state| {
+                let ready = state.ready.as_ref().filter(|ready| ready.is_of(kernel))?;
+                // SAFETY: the state holds the arrays, whose memory NumPy keeps in place; their types, ranks and that they may
+                // be written have been checked when they were bound.
+                unsafe { ready.bound.run_if_short() }
+            });
+            match short {
+                Some(Ok(())) => Ok(()),
+                Some(Err(error)) => Err(launch_error(py, kernel, &error, None)),
+                None => match self.known(py, kernel) {
+                    Some(held) => held.run_long(py),
+                    None => self.make_ready(py, kernel)?.run(py),
+                },
+            }
+        })
     }
 
     /// Replaces the argument at a position.
@@ -113,8 +84,13 @@ impl RecordedLaunch {
             return Err(PyIndexError::new_err(message));
         };
         // Alone, because two arrays that overlap may be about to be replaced both.
-        arguments::check(py, kernel, self.device(), index, value.bind(py))?;
-        self.change(|state| state.args.get_mut(index).map(|slot| std::mem::replace(slot, value)));
+        let argument = arguments::checked(py, kernel, self.device(), index, value.bind(py))?;
+        let value = argument.by_value(py, value)?;
+        self.change(|state| {
+            let replaced = state.args.get_mut(index).map(|slot| std::mem::replace(slot, value));
+            let is_bound = state.ready.as_mut().is_some_and(|ready| ready.is_of(kernel) && ready.rebind(&argument));
+            (replaced, if is_bound { None } else { state.ready.take() })
+        });
         Ok(())
     }
 
@@ -134,7 +110,10 @@ impl RecordedLaunch {
             PyTypeError::new_err(format!("set_params takes a sequence of arguments, not {given}"))
         })?;
         let (dimensions, n_changes) = self.with(|state| (state.dimensions.clone(), self.n_changes()));
-        let ready = Arc::new(HeldLaunch::new(py, self.kernel.bind(py).get().one()?, &dimensions, &values)?);
+        let kernel = self.kernel.bind(py).get().one()?;
+        let borrowed: Arguments<'_, '_> = values.iter().map(|value| value.bind_borrowed(py)).collect();
+        let values = arguments::by_value(py, kernel, &borrowed, false)?;
+        let ready = ReadyLaunch::new(py, kernel, &dimensions, &values)?;
         // Reading the values may have run Python code, which may have changed the launch; it is then bound at its next run.
         let ready = (self.n_changes() == n_changes).then_some(ready);
         self.change(|state| (std::mem::replace(&mut state.args, values), std::mem::replace(&mut state.ready, ready)));
@@ -160,8 +139,30 @@ impl RecordedLaunch {
     /// Replaces the grid.
     fn set_dim(&self, dim: &Bound<'_, PyAny>) -> PyResult<()> {
         let shape = extents_of(dim)?;
-        self.change(|state| state.dimensions.set_shape(shape));
+        self.change(|state| {
+            let LaunchState { dimensions, ready, .. } = state;
+            dimensions.set_shape(shape);
+            if let Some(ready) = ready {
+                Arc::make_mut(&mut ready.bound).set_shape(&dimensions.shape, dimensions.grid);
+            }
+        });
         Ok(())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.kernel)?;
+        let state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            // What is not shown is held from outside, as far as garbage collection is concerned.
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
+        let made = state.ready.iter().flat_map(|ready| &ready.made);
+        state.args.iter().chain(made).try_for_each(|object| visit.call(object))
+    }
+
+    fn __clear__(&self) {
+        self.change(|state| (std::mem::take(&mut state.args), state.ready.take()));
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
@@ -180,20 +181,76 @@ fn number_of(value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
 }
 
 impl RecordedLaunch {
-    /// A launch for later, over a number of threads or over a grid of blocks.
+    /// A launch for later, over a number of threads or over a grid of blocks, with the numbers that its arguments are now.
     pub(crate) fn kept(
         kernel: &Bound<'_, Kernel>,
-        args: &Arguments<'_, '_>,
+        args: &[Borrowed<'_, '_, PyAny>],
+        dimensions: LaunchDimensions,
+        over_dim: bool,
+        is_recorded: bool,
+    ) -> PyResult<Py<RecordedLaunch>> {
+        let args = arguments::by_value(kernel.py(), kernel.get().one()?, args, false)?;
+        RecordedLaunch::new(kernel, args, dimensions, over_dim, is_recorded)
+    }
+
+    /// Gives the graph that this thread captures a launch, with the values that its arguments have now, those of structs
+    /// included.
+    pub(crate) fn capture(
+        kernel: &Bound<'_, Kernel>,
+        args: &[Borrowed<'_, '_, PyAny>],
+        dimensions: LaunchDimensions,
+        over_dim: bool,
+        is_recorded: bool,
+    ) -> PyResult<()> {
+        let py = kernel.py();
+        let args = arguments::by_value(py, kernel.get().one()?, args, true)?;
+        let launch = RecordedLaunch::new(kernel, args, dimensions, over_dim, is_recorded)?;
+        py.import("polyloom._graphs")?.call_method1("captured", (launch,)).map(drop)
+    }
+
+    fn new(
+        kernel: &Bound<'_, Kernel>,
+        args: Vec<Py<PyAny>>,
         dimensions: LaunchDimensions,
         over_dim: bool,
         is_recorded: bool,
     ) -> PyResult<Py<RecordedLaunch>> {
         let py = kernel.py();
-        let args: Vec<_> = args.iter().map(|arg| (**arg).clone().unbind()).collect();
-        let ready = HeldLaunch::new(py, kernel.get().one()?, &dimensions, &args)?;
-        let state = Mutex::new(LaunchState { dimensions, args, ready: Some(Arc::new(ready)) });
+        let ready = ReadyLaunch::new(py, kernel.get().one()?, &dimensions, &args)?;
+        let state = Mutex::new(LaunchState { dimensions, args, ready: Some(ready) });
         let kernel = kernel.clone().unbind();
         Py::new(py, RecordedLaunch { kernel, over_dim, is_recorded, state, n_changes: AtomicU64::new(0) })
+    }
+
+    /// Runs the launch as tapes want it, or has a graph take it.
+    #[cold]
+    fn launch_watched(
+        &self,
+        kernel: &Bound<'_, Kernel>,
+        code: &Arc<polyloom::Kernel>,
+        watched: TapeRecording,
+    ) -> PyResult<()> {
+        let py = kernel.py();
+        let (args, dimensions, _) = self.snapshot(py);
+        let args: SmallVec<[Bound<'_, PyAny>; 16]> = args.into_iter().map(|arg| arg.into_bound(py)).collect();
+        let borrowed: Arguments<'_, '_> = args.iter().map(Bound::as_borrowed).collect();
+        match watched {
+            TapeRecording::Graphs => {
+                RecordedLaunch::capture(kernel, &borrowed, dimensions, self.over_dim, self.is_recorded)
+            }
+            TapeRecording::Launches => recorded(kernel, self.over_dim, &dimensions, &borrowed, || {
+                run(py, code, &dimensions, &borrowed, TapeRecording::Nothing)
+            }),
+            TapeRecording::Writes | TapeRecording::Nothing => run(py, code, &dimensions, &borrowed, watched),
+        }
+    }
+
+    /// The arguments, the extents, and how often something had been replaced then.
+    fn snapshot(&self, py: Python<'_>) -> (SmallVec<[Py<PyAny>; 16]>, LaunchDimensions, u64) {
+        self.with(|state| {
+            let args = state.args.iter().map(|arg| arg.clone_ref(py)).collect();
+            (args, state.dimensions.clone(), self.n_changes())
+        })
     }
 
     /// Uses the state. What it must not do is drop an object or run any Python code, because that may come back for the
@@ -206,11 +263,11 @@ impl RecordedLaunch {
         self.with(|state| state.dimensions.device)
     }
 
-    /// Replaces arguments. What they replace is dropped once the lock is free.
+    /// Replaces something. What is given back is dropped once the lock is free.
     fn change<R>(&self, replace: impl FnOnce(&mut LaunchState) -> R) {
         let outdated = self.with(|state| {
             self.n_changes.fetch_add(1, Ordering::Relaxed);
-            (state.ready.take(), replace(state))
+            replace(state)
         });
         drop(outdated);
     }
@@ -226,31 +283,30 @@ impl RecordedLaunch {
     }
 
     /// The launch with its arguments bound, for the kernel as it is now, with checks or without.
-    pub(crate) fn bound(&self, py: Python<'_>) -> PyResult<Arc<HeldLaunch>> {
-        self.ready(py, self.kernel.bind(py).get().one()?)
+    pub(crate) fn bound(&self, py: Python<'_>) -> PyResult<HeldLaunch> {
+        let kernel = self.kernel.bind(py).get().one()?;
+        self.known(py, kernel).map_or_else(|| self.make_ready(py, kernel), Ok)
     }
 
-    #[inline]
-    fn ready(&self, py: Python<'_>, kernel: &Arc<polyloom::Kernel>) -> PyResult<Arc<HeldLaunch>> {
-        match self.with(|state| state.ready.clone()) {
-            Some(ready) if Arc::ptr_eq(ready.bound.kernel(), kernel) && !kernel.has_structs() => Ok(ready),
-            _ => self.make_ready(py, kernel),
-        }
+    /// The launch as it is bound, if it is.
+    fn known(&self, py: Python<'_>, kernel: &Arc<polyloom::Kernel>) -> Option<HeldLaunch> {
+        self.with(|state| {
+            let ready = state.ready.as_ref().filter(|ready| ready.is_of(kernel));
+            ready.map(|ready| ready.held(py, &state.args))
+        })
     }
 
     #[cold]
-    fn make_ready(&self, py: Python<'_>, kernel: &Arc<polyloom::Kernel>) -> PyResult<Arc<HeldLaunch>> {
-        let (args, dimensions, n_changes) = self.with(|state| {
-            let args = state.args.iter().map(|a| a.clone_ref(py)).collect::<SmallVec<[Py<PyAny>; 16]>>();
-            (args, state.dimensions.clone(), self.n_changes())
-        });
-        let ready = Arc::new(HeldLaunch::new(py, kernel, &dimensions, &args)?);
+    fn make_ready(&self, py: Python<'_>, kernel: &Arc<polyloom::Kernel>) -> PyResult<HeldLaunch> {
+        let (args, dimensions, n_changes) = self.snapshot(py);
+        let ready = ReadyLaunch::new(py, kernel, &dimensions, &args)?;
+        let held = ready.held(py, &args);
         // Another thread may have changed the arguments meanwhile.
         let outdated = self.with(|state| match self.n_changes() == n_changes {
-            true => state.ready.replace(ready.clone()),
-            false => None,
+            true => state.ready.replace(ready),
+            false => Some(ready),
         });
         drop(outdated);
-        Ok(ready)
+        Ok(held)
     }
 }

@@ -1,4 +1,4 @@
-//! What tapes want to know of launches, and how they are told.
+//! What tapes and graphs want to know of launches, and how tapes are told.
 
 use crate::arguments::WrittenArray;
 use crate::kernel::Kernel;
@@ -11,7 +11,7 @@ use pyo3::types::PyTuple;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Describes what tapes want to know of a launch.
+/// Describes what tapes and graphs want to know of a launch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TapeRecording {
     Nothing = 0,
@@ -19,6 +19,17 @@ pub(crate) enum TapeRecording {
     Writes,
     /// All: it is recorded.
     Launches,
+    /// A graph takes it, and it does not run.
+    Graphs,
+}
+
+/// What a thread's launches are subject to.
+#[derive(Clone, Copy)]
+struct ThreadRecording {
+    /// Holds what tapes want to know of them, if that is not as for all.
+    tapes: Option<TapeRecording>,
+    /// True if a graph takes them.
+    is_capturing: bool,
 }
 
 /// True if tapes want to know where launches write, those of threads that do not say otherwise.
@@ -27,8 +38,8 @@ static WATCHED: AtomicBool = AtomicBool::new(false);
 static HAS_SEVERAL_TAPES: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Holds what tapes want to know of this thread's launches, if that is not as for all.
-    static WATCHED_HERE: Cell<Option<TapeRecording>> = const { Cell::new(None) };
+    static WATCHED_HERE: Cell<ThreadRecording> =
+        const { Cell::new(ThreadRecording { tapes: None, is_capturing: false }) };
     /// Holds the launches of the only tape that records this thread's, as long as it does.
     static LOG_HERE: RefCell<Option<Py<LaunchLog>>> = const { RefCell::new(None) };
 }
@@ -52,13 +63,29 @@ pub(crate) fn set_recording(everywhere: bool, here: Option<bool>, log: Option<Py
     HAS_SEVERAL_TAPES.store(has_several, Ordering::Relaxed);
     let before = LOG_HERE.replace(log);
     drop(before);
-    WATCHED_HERE.set(here.map(|all| if all { TapeRecording::Launches } else { TapeRecording::Nothing }));
+    let tapes = here.map(|all| if all { TapeRecording::Launches } else { TapeRecording::Nothing });
+    WATCHED_HERE.set(ThreadRecording { tapes, ..WATCHED_HERE.get() });
+}
+
+/// Says whether a graph takes the launches of this thread: `polyloom._graphs.captured` is given each, and none runs.
+#[pyfunction]
+pub(crate) fn set_capturing(is_capturing: bool) {
+    WATCHED_HERE.set(ThreadRecording { is_capturing, ..WATCHED_HERE.get() });
+}
+
+/// Returns what tapes want to know of this thread's assignments: 0 for nothing, 1 for where they write, 2 for all; 3 if
+/// a graph takes them, and none is done.
+#[pyfunction]
+pub(crate) fn recording_level() -> u8 {
+    TapeRecording::now(true) as u8
 }
 
 impl TapeRecording {
     #[inline]
     pub(crate) fn now(is_recorded: bool) -> TapeRecording {
-        match WATCHED_HERE.get() {
+        let ThreadRecording { tapes, is_capturing } = WATCHED_HERE.get();
+        match tapes {
+            _ if is_capturing => TapeRecording::Graphs,
             Some(TapeRecording::Launches) if !is_recorded => TapeRecording::Writes,
             Some(here) => here,
             None if WATCHED.load(Ordering::Relaxed) => TapeRecording::Writes,
@@ -100,11 +127,14 @@ pub(crate) fn recorded<'py>(
     let given = (kernel, dim, given, dimensions.device.to_string(), block);
     let recording = py.import("polyloom._tape")?.call_method1("record", given)?;
     let done = run();
-    recording.call_method1("finish", (done.is_ok(),))?;
-    if let Some(log) = log.filter(|_| done.is_ok()) {
-        log.get().learn(kernel, dimensions, args, &recording, is_second)?;
+    let finished = recording.call_method1("finish", (done.is_ok(),));
+    // The launch's own error comes first, because the tape's may follow from it.
+    done?;
+    finished?;
+    match log {
+        Some(log) => log.get().learn(kernel, dimensions, args, &recording, is_second),
+        None => Ok(()),
     }
-    done
 }
 
 /// Tells tapes of the memory that a launch has written.

@@ -516,8 +516,10 @@ impl StartedRepeat {
             }
         };
         if done.is_err() {
-            py.import("polyloom._tape")?.call_method1("repeat_failed", (operation,))?;
-            return done;
+            let told = py.import("polyloom._tape")?.call_method1("repeat_failed", (operation,));
+            // The launch's own error comes first, because the tape's may follow from it.
+            done?;
+            return told.map(drop);
         }
         match &noted {
             NotedLaunch::Same(launch, _) => launch.regions.finish(py),

@@ -10,6 +10,7 @@ use polyloom_codegen::ArgLayout;
 use polyloom_ir::{Composite, Function, MAX_AXES, Scalar, Type};
 use smallvec::SmallVec;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -84,6 +85,12 @@ impl KernelParams {
     /// Returns where each lies in the block.
     pub fn layout(&self) -> &ArgLayout {
         &self.layout
+    }
+
+    /// Returns which words of the block are a parameter's.
+    fn words_of(&self, param: usize) -> Range<usize> {
+        let end = self.layout.offsets.get(param + 1).copied().unwrap_or(self.layout.size);
+        self.layout.offsets[param] as usize / 8..end as usize / 8
     }
 
     /// Returns how many arrays stand before a parameter.
@@ -275,7 +282,7 @@ pub struct Footprint {
 
 impl Footprint {
     /// The addresses from its first byte to its last; none if it has no elements.
-    pub fn addresses(&self) -> std::ops::Range<u64> {
+    pub fn addresses(&self) -> Range<u64> {
         self.begin..self.end
     }
 
@@ -505,15 +512,41 @@ impl ArgBlock {
             let (wanted, given) = (wanted.python_name(), given.python_name());
             return Err(ArgError::Type { name: name.clone(), wanted, given });
         }
-        let first = other_params.layout.offsets[param] as usize / 8;
-        let n_words = ArgLayout::new([given]).size as usize / 8;
-        self.words.extend_from_slice(&other.words[first..first + n_words]);
+        self.words.extend_from_slice(&other.words[other_params.words_of(param)]);
         if given.as_array().is_some() {
             self.footprints.push(other.footprints[other_params.array_number(param)]);
         }
         self.n_params += 1;
         if other.is_resident(param) {
             self.set_resident();
+        }
+        Ok(())
+    }
+
+    /// Replaces a parameter that was given by what another block was given for one of its own, which is of the same type.
+    /// An array stays in the same memory: the host's, or that of the launch's device.
+    ///
+    /// # Errors
+    ///
+    /// If the two differ in type, or one was not given for its kernel.
+    pub fn replace_same_as(
+        &mut self,
+        params: &KernelParams,
+        param: usize,
+        other: &ArgBlock,
+        other_params: &KernelParams,
+        other_param: usize,
+    ) -> Result<(), ArgError> {
+        self.check_given(params, param)?;
+        other.check_given(other_params, other_param)?;
+        let (wanted, given) = (params.types[param], other_params.types[other_param]);
+        if given != wanted {
+            let (wanted, given) = (wanted.python_name(), given.python_name());
+            return Err(ArgError::Type { name: params.names[param].clone(), wanted, given });
+        }
+        self.words[params.words_of(param)].copy_from_slice(&other.words[other_params.words_of(other_param)]);
+        if given.as_array().is_some() {
+            self.footprints[params.array_number(param)] = other.footprints[other_params.array_number(other_param)];
         }
         Ok(())
     }
@@ -528,15 +561,9 @@ impl ArgBlock {
         other_params: &KernelParams,
         other_param: usize,
     ) -> bool {
-        let words = |block: &ArgBlock, params: &KernelParams, param: usize| -> Option<SmallVec<[u64; 9]>> {
-            block.check_given(params, param).ok()?;
-            let first = params.layout.offsets[param] as usize / 8;
-            let n_words = ArgLayout::new([params.types[param]]).size as usize / 8;
-            Some(block.words.get(first..first + n_words)?.into())
-        };
-        let (own, others) = (words(self, params, param), words(other, other_params, other_param));
-        own.is_some()
-            && own == others
+        self.check_given(params, param).is_ok()
+            && other.check_given(other_params, other_param).is_ok()
+            && self.words[params.words_of(param)] == other.words[other_params.words_of(other_param)]
             && params.types[param] == other_params.types[other_param]
             && self.is_resident(param) == other.is_resident(other_param)
     }
@@ -592,7 +619,7 @@ impl ArgBlock {
     }
 
     /// Returns true if the array that is this parameter is in a device's memory.
-    pub(crate) fn is_resident(&self, param: usize) -> bool {
+    pub fn is_resident(&self, param: usize) -> bool {
         self.resident.contains(&(param as u32))
     }
 

@@ -379,6 +379,6 @@ impl Kernel {
     /// A kernel made of this one, with the parameters that its HIR has.
     pub(crate) fn derived(&self, module: Module, id: FuncId) -> Kernel {
         let arguments = plain_params(&module.functions[id]);
-        self.beside(module, id, arguments)
+        self.derived_with(module, id, arguments)
     }
 }

@@ -164,7 +164,8 @@ pub struct BackwardRun<'a> {
 
 /// An array that a launch makes for itself.
 struct TemporaryArray {
-    _buffer: DeviceBuffer,
+    /// Owns the memory.
+    buffer: DeviceBuffer,
     array: ArgArray,
 }
 
@@ -172,7 +173,7 @@ impl TemporaryArray {
     /// Makes an array of zeros where another one is: in the host's memory, or in that of the queue's device.
     fn zeros_like(array: &ArgArray, queue: &Arc<dyn Queue>) -> Result<TemporaryArray, DeviceFailure> {
         let made = TemporaryArray::empty(array.elem, &array.layout.extents, array.is_resident, queue)?;
-        made._buffer.clear()?;
+        made.buffer.clear()?;
         Ok(made)
     }
 
@@ -189,7 +190,7 @@ impl TemporaryArray {
         let memory = if is_resident { queue.clone() } else { Arc::new(CpuQueue) };
         let buffer = DeviceBuffer::new(memory, n_bytes)?;
         let layout = shape.dense_at(buffer.address());
-        Ok(TemporaryArray { _buffer: buffer, array: ArgArray { elem, layout, is_resident } })
+        Ok(TemporaryArray { buffer, array: ArgArray { elem, layout, is_resident } })
     }
 
     /// Makes a copy of an array.
@@ -310,7 +311,7 @@ impl BackwardKernel {
         // SAFETY: passed on to the caller.
         let (inputs, _inputs) = unsafe { run.copied(&self.needs.writes)? };
         let mut found = vec![0u32; self.needs.lengths.len()];
-        let mut block = run.block_for(sizes, &inputs, &[]);
+        let mut block = run.block_for(sizes, &inputs, &[])?;
         let extents = [found.len() as u64];
         let layout = ArrayLayout {
             base: found.as_mut_ptr() as u64,
@@ -371,7 +372,7 @@ impl BackwardKernel {
         numbers: &[u64],
     ) -> Result<(&Arc<Kernel>, ArgBlock), BackwardError> {
         let kernel = self.kernel_of(part);
-        let mut block = run.block_for(kernel, inputs, adjoints);
+        let mut block = run.block_for(kernel, inputs, adjoints)?;
         for array in run.after.iter().chain(tapes) {
             push(&mut block, kernel, array)?;
         }
@@ -413,20 +414,28 @@ impl BackwardRun<'_> {
     }
 
     /// A block that begins with the kernel's arguments, or copies of them, and adjoints.
-    fn block_for(&self, kernel: &Arc<Kernel>, inputs: &[Option<ArgArray>], adjoints: &[ArgArray]) -> ArgBlock {
+    ///
+    /// # Errors
+    ///
+    /// [`BackwardError::Launch`] if an adjoint is not what the kernel takes.
+    fn block_for(
+        &self,
+        kernel: &Arc<Kernel>,
+        inputs: &[Option<ArgArray>],
+        adjoints: &[ArgArray],
+    ) -> Result<ArgBlock, BackwardError> {
         let mut block = ArgBlock::new();
         for (slot, copy) in inputs.iter().enumerate() {
             let pushed = match copy {
                 Some(copy) => block.push_array(kernel.params(), copy),
                 None => block.same_as(kernel.params(), self.args, self.forward.params(), slot),
             };
-            debug_assert_eq!(pushed, Ok(()), "a backward kernel takes its kernel's arguments first");
+            pushed.map_err(|error| failed(kernel, error.into()))?;
         }
         for adjoint in adjoints {
-            // The result is dropped, because what does not fit is an argument too few, which the launch tells.
-            let _ = block.push_array(kernel.params(), adjoint);
+            push(&mut block, kernel, adjoint)?;
         }
-        block
+        Ok(block)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Launches whose arguments are bound: what a launch decides by its arguments is decided once.
 
 use crate::kernel::Kernel;
-use polyloom_ir::{LaunchConfig, MAX_DIMS, Scalar};
+use polyloom_ir::{LaunchConfig, MAX_DIMS, Scalar, Type};
 use polyloom_runtime::{ArgBlock, ArgError, DeviceId, LaunchError, LaunchOptions, LaunchStats, Queue, VariantChoice};
 use smallvec::SmallVec;
 use std::fmt;
@@ -131,6 +131,30 @@ impl BoundLaunch {
             // The launch is verified again, because an index may be computed of the scalar. The choice of the variant
             // stays, because it is a matter of the arrays.
             *self.is_verified.get_mut() = false;
+        }
+        Ok(())
+    }
+
+    /// Replaces a parameter by what another launch has for one of its own, which is of the same type and, of an array, in
+    /// the same memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`ArgBlock::replace_same_as`]; the launch is then what it was.
+    pub(crate) fn rebind_same_as(
+        &mut self,
+        param: usize,
+        other: &BoundLaunch,
+        other_param: usize,
+    ) -> Result<(), ArgError> {
+        let (params, other_params) = (self.kernel.params(), other.kernel.params());
+        if self.args.is_same(params, param, &other.args, other_params, other_param) {
+            return Ok(());
+        }
+        self.args.replace_same_as(params, param, &other.args, other_params, other_param)?;
+        match params.types()[param] {
+            Type::Scalar(_) => *self.is_verified.get_mut() = false,
+            _ => self.decide_again(),
         }
         Ok(())
     }

@@ -8,10 +8,10 @@ use crate::session::Session;
 use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, Form};
 use polyloom_ir::{Arch, MAX_DIMS};
 use polyloom_runtime::{
-    ArgBlock, CpuQueue, Device, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, LaunchError,
-    LaunchOptions, LaunchStats, Queue, SimDevice, sim,
+    ArgBlock, CpuDevice, CpuQueue, Device, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties,
+    LaunchError, LaunchOptions, LaunchStats, Queue, SimDevice, sim,
 };
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The device of this name. Of the simulator it is the one with GPUs of [`Arch::DEFAULT`].
 ///
@@ -20,12 +20,22 @@ use std::sync::Arc;
 /// When this machine has no such device, or this build cannot use it.
 pub fn device(id: DeviceId) -> Result<Arc<dyn Device>, DeviceFailure> {
     match id {
-        DeviceId::Cpu => match Session::new() {
-            Ok(session) => Ok(session.device().clone()),
-            Err(error) => Err(DeviceFailure::Absent { device: id, reason: error.to_string() }),
-        },
+        DeviceId::Cpu => cpu(),
         DeviceId::Simulator => Ok(Arc::new(SimDevice::new(Arch::DEFAULT))),
         DeviceId::Cuda(number) => cuda::open(number),
+    }
+}
+
+/// The CPU with all the back ends of the build. There is one, because it has threads and a cache of code; if it cannot be
+/// set up, the next call tries again, since the environment may have changed.
+fn cpu() -> Result<Arc<dyn Device>, DeviceFailure> {
+    static CPU: OnceLock<Arc<CpuDevice>> = OnceLock::new();
+    if let Some(device) = CPU.get() {
+        return Ok(device.clone());
+    }
+    match Session::default_device() {
+        Ok(device) => Ok(CPU.get_or_init(|| Arc::new(device)).clone()),
+        Err(error) => Err(DeviceFailure::Absent { device: DeviceId::Cpu, reason: error.to_string() }),
     }
 }
 
@@ -131,7 +141,8 @@ impl Kernel {
                 DeviceId::Cpu | DeviceId::Simulator => (Arc::new(SimDevice::new(simulated)), simulated),
             };
             let variant = CodeVariant { launch_rank: rank, facts: ArgFacts::default() };
-            let made = self.emit_for_gpu(&variant, &GpuTarget::new(arch), &[Form::Ptx])?.pop().unwrap_or_default();
+            let made = self.emit_for_gpu(&variant, &GpuTarget::new(arch), &[Form::Ptx])?.pop();
+            let made = made.ok_or_else(|| CodegenError::new("internal error: nothing gives PTX"))?;
             let text = String::from_utf8(made).map_err(|_| CodegenError::new("internal error: PTX that is no text"))?;
             let (module, id) = self.for_gpus()?;
             let (function, params) = (&module.functions[id], self.params().clone());

@@ -9,6 +9,13 @@ use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, EmitRequest, Emitter
 use polyloom_ir::{Arch, check_archs};
 use polyloom_runtime::{Tier, without_fork};
 
+/// Returns true if one call of a back end gives both forms. Those that no back end makes are made one by one.
+fn is_made_with(a: Form, b: Form) -> bool {
+    let is_host = |form| matches!(form, Form::LlvmIr | Form::LlvmIrOptimized | Form::Asm | Form::Obj);
+    let is_gpu = |form| matches!(form, Form::GpuLlvmIr | Form::GpuLlvmIrOptimized | Form::Ptx);
+    (is_host(a) && is_host(b)) || (is_gpu(a) && is_gpu(b))
+}
+
 impl Kernel {
     /// The kernel's code in a form, for launches of [`Kernel::natural_rank`]. LLVM IR and assembly of the host are what
     /// runs where arrays are dense and do not overlap; an object file takes any arrays.
@@ -31,13 +38,28 @@ impl Kernel {
         Ok(text.map_err(|_| CodegenError::new(format!("{form} is no text")))?)
     }
 
-    /// The kernel's code in several forms that one back end makes, in the order in which they are made of each other:
-    /// that shares the work.
+    /// The kernel's code in several forms, one item for each, in their order. Neighbours that one back end makes share the
+    /// work if they are in the order in which they are made of each other.
     ///
     /// # Errors
     ///
-    /// As [`Kernel::emit`].
+    /// As [`Kernel::emit`] for the first of the forms that there is no code in.
     pub fn emit_forms(&self, forms: &[Form], options: &EmitOptions) -> Result<Vec<Vec<u8>>, EmitError> {
+        let mut made = Vec::with_capacity(forms.len());
+        for of_one in forms.chunk_by(|&a, &b| is_made_with(a, b)) {
+            let items = self.emit_by_one(of_one, options)?;
+            if items.len() != of_one.len() {
+                let (n, first) = (of_one.len(), of_one[0]);
+                let message = format!("internal error: {} items for {n} forms from {first} on", items.len());
+                return Err(CodegenError::new(message).into());
+            }
+            made.extend(items);
+        }
+        Ok(made)
+    }
+
+    /// The kernel's code in forms that are made together.
+    fn emit_by_one(&self, forms: &[Form], options: &EmitOptions) -> Result<Vec<Vec<u8>>, EmitError> {
         let Some(&first) = forms.first() else { return Ok(Vec::new()) };
         match first {
             Form::Ast => {
@@ -59,7 +81,7 @@ impl Kernel {
                 self.check_parameters()?;
                 self.emit_source(TextTarget::Cuda, forms, options)
             }
-            Form::LlvmIr | Form::LlvmIrOptimized | Form::Asm | Form::Obj => {
+            Form::Strategy | Form::LlvmIr | Form::LlvmIrOptimized | Form::Asm | Form::Obj => {
                 Ok(self.emit_for_host(forms, options.tier)?)
             }
             Form::GpuLlvmIr | Form::GpuLlvmIrOptimized | Form::Ptx => {
@@ -116,7 +138,8 @@ impl Kernel {
         let variant = CodeVariant { launch_rank, facts };
         let (module, kernel) = (&source.prepared, source.prepared_kernel);
         let entry = &module.functions[kernel].name;
-        let request = EmitRequest { module, kernel, variant: &variant, entry, sources: None };
+        let sources = (forms == [Form::Strategy]).then(|| self.sources());
+        let request = EmitRequest { module, kernel, variant: &variant, entry, sources };
         without_fork(|| backend.emit_forms(&request, forms))
     }
 

@@ -27,7 +27,13 @@ impl std::fmt::Debug for Kernel {
 }
 
 impl Kernel {
-    pub(crate) fn new(device: &Arc<CpuDevice>, compiled: CompiledKernel) -> Result<Kernel, CompileError> {
+    /// Makes a kernel of what the front end has compiled: with its syntax tree, its warnings, and the gradients of functions
+    /// that its source asks for, which are written here.
+    ///
+    /// # Errors
+    ///
+    /// If one of these gradients cannot be written.
+    pub(crate) fn from_compiled(device: &Arc<CpuDevice>, compiled: CompiledKernel) -> Result<Kernel, CompileError> {
         let CompiledKernel { mut module, kernel: id, gradients, sources, warnings, typed } = compiled;
         if let Err(diagnostics) = write_gradients(&mut module, &gradients) {
             return Err(CompileError { diagnostics, sources });
@@ -35,27 +41,26 @@ impl Kernel {
         let function = typed.functions.iter().find(|f| f.name == module.functions[id].name);
         let arguments: Box<[TypedParam]> =
             function.map_or_else(Box::default, |function| function.params.as_slice().into());
-        Ok(Kernel::with(device, module, id, sources, warnings, Some(Arc::new(typed)), arguments))
+        Ok(Kernel::from_parts(device, module, id, sources, warnings, Some(Arc::new(typed)), arguments))
     }
 
-    /// Makes a kernel of HIR that is valid.
+    /// Makes a kernel of HIR that is valid and has no syntax tree: text that was read, a module that was built, or several
+    /// kernels that became one. Its arguments are the parameters of its HIR.
     pub(crate) fn from_hir(device: &Arc<CpuDevice>, module: Module, id: FuncId, sources: SourceMap) -> Kernel {
         let arguments = plain_params(&module.functions[id]);
-        Kernel::with(device, module, id, sources, Vec::new(), None, arguments)
+        Kernel::from_parts(device, module, id, sources, Vec::new(), None, arguments)
     }
 
-    /// A kernel of HIR that is valid, on this one's device.
-    pub(crate) fn of_hir(&self, module: Module, id: FuncId, sources: SourceMap) -> Kernel {
-        Kernel::from_hir(&self.device, module, id, sources)
-    }
-
-    /// A kernel that was made of this one, with parameters of its own.
-    pub(crate) fn beside(&self, module: Module, id: FuncId, arguments: Box<[TypedParam]>) -> Kernel {
+    /// Makes a kernel of HIR that was transformed from this one's, with its device, sources and syntax tree and without its
+    /// warnings, which have been shown. It takes these arguments; [`Kernel::derived`] makes one that takes the parameters
+    /// of the HIR.
+    pub(crate) fn derived_with(&self, module: Module, id: FuncId, arguments: Box<[TypedParam]>) -> Kernel {
         let (sources, typed) = (self.program.sources.clone(), self.program.typed.clone());
-        Kernel::with(&self.device, module, id, sources, Vec::new(), typed, arguments)
+        Kernel::from_parts(&self.device, module, id, sources, Vec::new(), typed, arguments)
     }
 
-    pub(crate) fn with(
+    /// Makes a kernel of all that one is: what the other constructors end in.
+    pub(crate) fn from_parts(
         device: &Arc<CpuDevice>,
         module: Module,
         id: FuncId,

@@ -8,6 +8,7 @@ use polyloom_frontend::CompileError;
 use polyloom_ir::{Diagnostic, FloatMode, FuncId, Module};
 use polyloom_passes::analysis::canonical::canonical_hash;
 use polyloom_passes::analysis::launch_bounds::LaunchBounds;
+use polyloom_passes::fusion::FusionFacts;
 use polyloom_passes::pipeline;
 use polyloom_passes::transform::blocks::split_blocks;
 use polyloom_runtime::{CpuKernel, InterpretableHir, KernelSource, LaunchError, Tier, TierPolicy, without_fork};
@@ -27,6 +28,8 @@ pub(crate) struct KernelCode {
     derivatives: DerivativeMemo,
     /// Holds what launches verify.
     launch_bounds: OnceLock<LaunchBounds>,
+    /// Holds what decides whether its launches become one with others.
+    fusion_facts: OnceLock<FusionFacts>,
     /// The kernel that takes leaves in place of structs.
     flat: OnceLock<Arc<Kernel>>,
     /// The kernel in the mode `strict`.
@@ -179,7 +182,7 @@ impl Kernel {
                 let mut module = (*self.program.module).clone();
                 module.functions[self.program.id].metadata.check = true;
                 let Kernel { program, code, device } =
-                    self.beside(module, self.program.id, self.program.arguments.clone());
+                    self.derived_with(module, self.program.id, self.program.arguments.clone());
                 // Both have the same parameters, so that arguments that are kept for the one are for the other as well.
                 let program = KernelProgram { params: self.program.params.clone(), ..program };
                 Arc::new(Kernel { program, code, device })
@@ -193,6 +196,10 @@ impl Kernel {
 
     pub(crate) fn derivatives(&self) -> &crate::backward::DerivativeMemo {
         &self.code.derivatives
+    }
+
+    pub(crate) fn fusion_facts(&self) -> &FusionFacts {
+        self.code.fusion_facts.get_or_init(|| FusionFacts::of(&self.program.module, self.program.id))
     }
 
     pub(crate) fn known_launch_bounds(&self) -> &OnceLock<LaunchBounds> {

@@ -47,6 +47,7 @@ mod kernel;
 mod kernel_code;
 mod kernel_program;
 mod launch;
+mod launch_group;
 mod memo;
 mod plan;
 mod ptx_argument;

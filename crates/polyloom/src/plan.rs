@@ -7,19 +7,12 @@
 
 use crate::bound_launch::BoundLaunch;
 use crate::kernel::Kernel;
-use polyloom_ir::{Composite, MAX_DIMS, SourceMap, Type};
-use polyloom_passes::fusion::{self, ArrayUse, FusedPart};
-use polyloom_runtime::{ArgBlock, ArrayLayout, DeviceFailure, Footprint, LaunchError, LaunchOptions, Queue};
-use smallvec::SmallVec;
+use crate::launch_group::{EndedGroup, FusedKernels, GroupMember, LaunchGroup, ParamSources, rebind_fused};
+use polyloom_runtime::{ArrayLayout, DeviceFailure, LaunchError, LaunchOptions, Queue};
 use std::error::Error;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Most launches that become one.
-const MAX_FUSED: usize = 16;
-/// Most parameters of a fused kernel, because as many arrays of four axes fill the 4 KiB that any version of PTX allows.
-const MAX_PARAMS: usize = 48;
 
 /// What a step of the host fails with.
 pub type HostError = Box<dyn Error + Send + Sync>;
@@ -97,22 +90,47 @@ struct PlanUnit {
     /// The steps.
     steps: Range<usize>,
     run: PlanStep,
+    /// Whose the parameters of the one kernel are; empty if there is one step.
+    sources: ParamSources,
     /// The reason for which the next step is not part of this; nothing if there is none.
     ends_because: Option<String>,
 }
 
 /// Launches and steps of the host, in order.
-#[derive(Debug)]
 pub struct Plan {
     units: Vec<PlanUnit>,
     n_steps: usize,
+    fuses: bool,
+    /// For each step what decided about it, if launches may become one and it is one.
+    members: Vec<Option<GroupMember>>,
+    fused: FusedKernels,
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan").field("units", &self.units).finish_non_exhaustive()
+    }
 }
 
 impl Plan {
     /// Makes a plan of steps. With `fuses`, neighbouring launches become one where that changes nothing.
     pub fn new(steps: Vec<PlanStep>, fuses: bool) -> Plan {
+        Plan::made(steps, fuses, FusedKernels::default())
+    }
+
+    /// Makes a plan of other steps, which takes over the kernels that this one's launches have become.
+    #[must_use]
+    pub fn with_steps(self, steps: Vec<PlanStep>) -> Plan {
+        Plan::made(steps, self.fuses, self.fused)
+    }
+
+    fn made(steps: Vec<PlanStep>, fuses: bool, fused: FusedKernels) -> Plan {
         let n_steps = steps.len();
-        let mut units = Vec::new();
+        let mut members = Vec::new();
+        if fuses {
+            members.resize_with(n_steps, || None);
+        }
+        let mut plan = Plan { units: Vec::new(), n_steps, fuses, members, fused };
         let mut group = LaunchGroup::default();
         for (number, step) in steps.into_iter().enumerate() {
             let launch = match step {
@@ -123,19 +141,107 @@ impl Plan {
                         PlanStep::Copy(_) => Some(format!("step {number} is a copy")),
                         PlanStep::Launch(_) => None,
                     };
-                    group.end(&mut units, reason);
-                    units.push(PlanUnit { steps: number..number + 1, run: step, ends_because: None });
+                    plan.end_group(&mut group, reason);
+                    let steps = number..number + 1;
+                    plan.units.push(PlanUnit { steps, run: step, sources: Vec::new(), ends_because: None });
                     continue;
                 }
             };
-            if let Err((candidate, reason)) = group.add(GroupMember::new(number, launch)) {
-                group.end(&mut units, Some(reason));
+            if let Err((candidate, reason)) = group.add(GroupMember::new(number, launch), &mut plan.fused) {
+                plan.end_group(&mut group, Some(reason));
                 // The result is dropped, because an empty group takes any launch.
-                let _ = group.add(candidate);
+                let _ = group.add(*candidate, &mut plan.fused);
             }
         }
-        group.end(&mut units, None);
-        Plan { units, n_steps }
+        plan.end_group(&mut group, None);
+        plan
+    }
+
+    /// Makes a unit of a group, which is empty afterwards.
+    fn end_group(&mut self, group: &mut LaunchGroup, reason: Option<String>) {
+        let Some(EndedGroup { steps, members, fused }) = group.end(&mut self.fused) else { return };
+        let one = || members.first().map(|member| (member.launch().clone(), ParamSources::new()));
+        if let Some((launch, sources)) = fused.or_else(one) {
+            let run = PlanStep::Launch(launch);
+            self.units.push(PlanUnit { steps: steps.clone(), run, sources, ends_because: reason });
+        }
+        for (step, member) in steps.zip(members) {
+            self.members[step] = Some(member);
+        }
+    }
+
+    /// Replaces launches, each given with the number of its step, by launches of the same kernels that differ in their
+    /// arguments. What has become one kernel stays that, with other arguments, if arrays overlap as they did: where the
+    /// same memory was, there is the same memory. Otherwise it gives false, and another plan is to be made, because this
+    /// one may have taken some of the arguments.
+    #[must_use]
+    pub fn rebind(&mut self, launches: &[(usize, Arc<BoundLaunch>)]) -> bool {
+        if !self.fuses {
+            for (step, launch) in launches {
+                let Some(PlanUnit { run: PlanStep::Launch(own), .. }) = self.units.get_mut(*step) else { return false };
+                *own = launch.clone();
+            }
+            return true;
+        }
+        let mut rebound: Vec<(usize, GroupMember)> = Vec::with_capacity(launches.len());
+        for (step, launch) in launches {
+            let known = self.members.get(*step).and_then(Option::as_ref);
+            let Some(member) = known.and_then(|member| member.rebound(launch)) else { return false };
+            rebound.push((*step, member));
+        }
+        if !self.has_same_relations(&rebound) {
+            return false;
+        }
+        let mut last = None;
+        let numbers: Vec<usize> = rebound.iter().map(|(step, _)| self.unit_of(*step)).collect();
+        for (step, member) in rebound {
+            self.members[step] = Some(member);
+        }
+        for number in numbers {
+            if last.replace(number) == Some(number) {
+                continue;
+            }
+            let PlanUnit { steps, run: PlanStep::Launch(own), sources, .. } = &mut self.units[number] else {
+                return false;
+            };
+            let member = |number: usize| self.members.get(steps.start + number).and_then(Option::as_ref);
+            match member(0) {
+                Some(one) if steps.len() == 1 => *own = one.launch().clone(),
+                _ if rebind_fused(own, sources, member) => {}
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Returns true if the arrays of launches are to those that decide with them what those before them were: of a unit
+    /// all launches, and the one after it, which is not part of it because of them.
+    fn has_same_relations(&self, rebound: &[(usize, GroupMember)]) -> bool {
+        let before = |step: usize| self.members.get(step).and_then(Option::as_ref);
+        let now = |step: usize| {
+            let member = rebound.iter().find(|&&(number, _)| number == step);
+            member.map(|(_, member)| member).or_else(|| before(step))
+        };
+        rebound.iter().all(|(step, member)| {
+            let Some(known) = before(*step) else { return false };
+            if member.has_arrays_of(known) {
+                return true;
+            }
+            let number = self.unit_of(*step);
+            let steps = self.units[number].steps.clone();
+            let first = match number.checked_sub(1).map(|last| &self.units[last].steps) {
+                Some(last) if steps.start == *step => last.start,
+                _ => steps.start,
+            };
+            (first..=steps.end).all(|other| match (now(other), before(other)) {
+                (Some(other), Some(other_known)) if other_known.step() < *step => {
+                    other.relates_as(member, other_known, known)
+                }
+                (Some(other), Some(other_known)) => member.relates_as(other, known, other_known),
+                // The host's, or none.
+                _ => true,
+            })
+        })
     }
 
     /// Number of steps that it was made of.
@@ -220,6 +326,16 @@ impl Plan {
         }
     }
 
+    /// Returns the steps that a unit is; none past the last unit.
+    pub fn unit_steps(&self, number: usize) -> Range<usize> {
+        self.units.get(number).map_or(self.n_steps..self.n_steps, |unit| unit.steps.clone())
+    }
+
+    /// Returns the unit that a step is part of; past the last step, the number of units.
+    pub fn unit_of(&self, step: usize) -> usize {
+        self.units.partition_point(|unit| unit.steps.end <= step)
+    }
+
     /// Returns the launch that a unit runs, if it is one.
     pub fn unit_launch(&self, number: usize) -> Option<&BoundLaunch> {
         match &self.units.get(number)?.run {
@@ -265,215 +381,4 @@ impl PlanUnit {
     fn failed_with(&self, cause: PlanErrorCause) -> PlanError {
         PlanError { step: self.steps.start, kernel: None, cause }
     }
-}
-
-/// Neighbouring launches that become one.
-#[derive(Default)]
-struct LaunchGroup {
-    members: Vec<GroupMember>,
-    n_params: usize,
-    /// The launch that they are, if there are several.
-    fused: Option<BoundLaunch>,
-}
-
-/// A launch, and what decides which others it can be one with.
-struct GroupMember {
-    step: usize,
-    launch: Arc<BoundLaunch>,
-    /// The reason for which it stays by itself.
-    refusal: Option<String>,
-    /// The arrays among its arguments.
-    arrays: Vec<BoundArray>,
-}
-
-/// An array argument of a launch.
-struct BoundArray {
-    /// The parameter of the kernel's HIR.
-    param: usize,
-    /// The parameter of the argument block.
-    slot: usize,
-    footprint: Footprint,
-    is_written: bool,
-    use_: ArrayUse,
-}
-
-impl GroupMember {
-    fn new(step: usize, launch: Arc<BoundLaunch>) -> GroupMember {
-        let kernel = launch.kernel().clone();
-        let (module, id) = kernel.module();
-        let mut refusal = fusion::refusal(module, id).map(str::to_owned);
-        let options =
-            LaunchOptions { grid: launch.grid(), unchecked: launch.is_unchecked(), ..LaunchOptions::default() };
-        if refusal.is_none() && kernel.verify_accesses(launch.shape(), launch.args(), &options).is_err() {
-            refusal = Some("one of its threads would access an array outside".to_owned());
-        }
-        let mut arrays = Vec::new();
-        if refusal.is_none() {
-            let uses = fusion::array_uses(module, id);
-            let footprints = launch.args().footprints().iter();
-            let slots = slots_of(&kernel).into_iter().enumerate().filter(|&(param, _)| is_array(&kernel, param));
-            for ((param, slots), &footprint) in slots.zip(footprints) {
-                let (slot, use_) = (slots.start, uses[param].clone());
-                arrays.push(BoundArray { param, slot, footprint, is_written: kernel.writes(slot), use_ });
-            }
-        }
-        GroupMember { step, launch, refusal, arrays }
-    }
-
-    fn name(&self) -> &str {
-        self.launch.kernel().name()
-    }
-
-    fn array_name(&self, array: &BoundArray) -> &str {
-        &self.launch.kernel().names()[array.param]
-    }
-
-    /// Returns why this, launched before the other, cannot be one kernel with it.
-    fn conflict(&self, later: &GroupMember) -> Option<String> {
-        let (a, b) = (&self.launch, &later.launch);
-        if a.device() != b.device() || a.queue().native_handle() != b.queue().native_handle() {
-            return Some("it runs in another queue".to_owned());
-        }
-        if a.shape() != b.shape() {
-            return Some(format!("it runs over {:?} threads, and this over {:?}", b.shape(), a.shape()));
-        }
-        if let Some(conflict) = fusion::conflict(a.kernel().function(), b.kernel().function()) {
-            return Some(conflict.to_owned());
-        }
-        for own in &self.arrays {
-            for other in later.arrays.iter().filter(|other| own.is_written || other.is_written) {
-                if !own.footprint.overlaps(&other.footprint) {
-                    continue;
-                }
-                let (name, other_name) = (self.array_name(own), later.array_name(other));
-                if !self.is_same_memory(own, later, other) {
-                    return Some(format!("its `{other_name}` has a part of `{name}` of step {}", self.step));
-                }
-                if own.footprint.overlaps_itself() || !own.use_.is_apart(&other.use_, a.shape()) {
-                    let verb = if own.is_written { "writes" } else { "reads" };
-                    return Some(format!(
-                        "a thread of it may come to an element of `{other_name}` that another thread of step {} \
-                         {verb} as `{name}`",
-                        self.step
-                    ));
-                }
-            }
-        }
-        None
-    }
-
-    fn is_same_memory(&self, own: &BoundArray, later: &GroupMember, other: &BoundArray) -> bool {
-        let (a, b) = (&self.launch, &later.launch);
-        a.kernel().types()[own.param] == b.kernel().types()[other.param]
-            && a.args().is_same(a.kernel().params(), own.slot, b.args(), b.kernel().params(), other.slot)
-    }
-}
-
-impl LaunchGroup {
-    /// Adds a launch, which may be one with those of the group; gives it back, and why, if it may not. An empty group
-    /// takes any.
-    fn add(&mut self, candidate: GroupMember) -> Result<(), (GroupMember, String)> {
-        if let Some(reason) = self.refusal(&candidate) {
-            return Err((candidate, reason));
-        }
-        if !self.members.is_empty() {
-            let members: Vec<&GroupMember> = self.members.iter().chain([&candidate]).collect();
-            let Some(launch) = fused(&members) else {
-                return Err((candidate, "one kernel would be too large".to_owned()));
-            };
-            self.fused = Some(launch);
-        }
-        self.n_params += candidate.launch.kernel().types().len();
-        self.members.push(candidate);
-        Ok(())
-    }
-
-    /// Returns why a launch cannot be one with those of the group, whatever kernel they would become.
-    fn refusal(&self, candidate: &GroupMember) -> Option<String> {
-        let last = self.members.last()?;
-        if let Some(refusal) = &last.refusal {
-            return Some(format!("`{}` stays by itself: {refusal}", last.name()));
-        }
-        if let Some(refusal) = &candidate.refusal {
-            return Some(format!("`{}` stays by itself: {refusal}", candidate.name()));
-        }
-        if self.members.len() == MAX_FUSED || self.n_params + candidate.launch.kernel().types().len() > MAX_PARAMS {
-            return Some("one kernel would have too many parameters".to_owned());
-        }
-        self.members.iter().find_map(|member| member.conflict(candidate))
-    }
-
-    /// Makes a unit of the group, which is empty afterwards.
-    fn end(&mut self, units: &mut Vec<PlanUnit>, reason: Option<String>) {
-        let LaunchGroup { members, fused, .. } = std::mem::take(self);
-        let (Some(first), Some(last)) = (members.first(), members.last()) else { return };
-        let steps = first.step..last.step + 1;
-        let launch = fused.map_or_else(|| first.launch.clone(), Arc::new);
-        units.push(PlanUnit { steps, run: PlanStep::Launch(launch), ends_because: reason });
-    }
-}
-
-/// The launch of the kernel that several become; nothing if that would be too large.
-fn fused(members: &[&GroupMember]) -> Option<BoundLaunch> {
-    let mut shared: Vec<(&GroupMember, &BoundArray, usize)> = Vec::new();
-    let mut sources: Vec<(&GroupMember, usize)> = Vec::new();
-    let mut params: Vec<Vec<usize>> = Vec::new();
-    for &member in members {
-        let of_member = (0..member.launch.kernel().types().len()).map(|param| {
-            let array = member.arrays.iter().find(|array| array.param == param);
-            let known = array.and_then(|array| {
-                let is_it = |&&(other, held, _): &&(&GroupMember, &BoundArray, usize)| {
-                    other.is_same_memory(held, member, array)
-                };
-                shared.iter().find(is_it).map(|&(_, _, number)| number)
-            });
-            known.unwrap_or_else(|| {
-                sources.push((member, param));
-                if let Some(array) = array {
-                    shared.push((member, array, sources.len() - 1));
-                }
-                sources.len() - 1
-            })
-        });
-        params.push(of_member.collect());
-    }
-    let parts: Vec<FusedPart<'_>> = members
-        .iter()
-        .zip(&params)
-        .map(|(member, params)| {
-            let (module, kernel) = member.launch.kernel().module();
-            FusedPart { module, kernel, params }
-        })
-        .collect();
-    let names: Vec<&str> = members.iter().map(|member| member.name()).collect();
-    let (module, id) = fusion::fuse(&names.join("_"), &parts)?;
-    let first = &members.first()?.launch;
-    let kernel = Arc::new(first.kernel().of_hir(module, id, SourceMap::new()));
-    let mut args = ArgBlock::new();
-    for (member, param) in sources {
-        let source = member.launch.kernel();
-        for slot in slots_of(source)[param].clone() {
-            let given = args.same_as(kernel.params(), member.launch.args(), source.params(), slot);
-            debug_assert_eq!(given, Ok(()), "arguments of the parts are those of the fused kernel");
-            given.ok()?;
-        }
-    }
-    // Indices are not verified again, because those of each part have been, as far as they are known before a launch.
-    let options = LaunchOptions { grid: first.grid(), unchecked: true, ..LaunchOptions::default() };
-    Some(BoundLaunch::new(kernel, first.queue().clone(), first.shape(), args, &options))
-}
-
-fn is_array(kernel: &Kernel, param: usize) -> bool {
-    kernel.types()[param].as_any_array().is_some()
-}
-
-/// For each parameter of a kernel's HIR, those of its argument block: one for each component of a composite.
-fn slots_of(kernel: &Kernel) -> SmallVec<[Range<usize>; 2 * MAX_DIMS]> {
-    let mut next = 0;
-    let slots = kernel.types().iter().map(|ty: &Type| {
-        let first = next;
-        next += ty.as_composite().map_or(1, Composite::n_components);
-        first..next
-    });
-    slots.collect()
 }

@@ -164,7 +164,7 @@ impl Session {
         types: &[ValueType],
         defaults: Defaults,
     ) -> Result<Kernel, CompileError> {
-        Kernel::new(&self.device, compile_kernel_for(kernel, types, &defaults)?)
+        Kernel::from_compiled(&self.device, compile_kernel_for(kernel, types, &defaults)?)
     }
 
     /// Makes a kernel of HIR: text that [`parse_module`](polyloom_ir::parse_module) has read, or a module that was built.
@@ -239,7 +239,7 @@ impl Kernel {
         let (sources, typed) = (self.program.sources.clone(), self.program.typed.clone());
         let mut module = (*self.program.module).clone();
         module.functions[self.program.id].metadata.check |= session.defaults().check;
-        Kernel::with(
+        Kernel::from_parts(
             session.device(),
             module,
             self.program.id,

@@ -3,7 +3,10 @@
 //! Shapes and places are worked out by hand from the kernels' text: an iteration keeps the 8 bytes, or 24, that it has
 //! been given.
 
-use polyloom::{BackwardKernel, DerivativeRequest, Scalar, Session, SourceFile, SourceUnit, TapeExtent, TapeLimits};
+use polyloom::{
+    ArgArray, ArgBlock, ArrayLayout, BackwardKernel, BackwardRun, CpuQueue, DerivativeRequest, LaunchOptions, Queue,
+    Scalar, Session, SourceFile, SourceUnit, TapeExtent, TapeLimits,
+};
 use std::sync::Arc;
 
 const TEXT: &str = "\
@@ -194,4 +197,40 @@ fn gradients_are_written_where_threads_have_elements_of_their_own() {
     // A kernel with tapes is launched as ever.
     let found = backward("sines", 1, false).overwriting_launches(&[8], &[Some(&[8]), Some(&[8])]);
     assert_eq!((found.launches.len(), found.cleared, found.copied), (0, vec![0], vec![1]));
+}
+
+#[test]
+fn an_adjoint_that_does_not_fit_is_named() {
+    let unit = SourceUnit::parse(SourceFile::new("kernels.py", TEXT, 1)).unwrap();
+    let kernel = Session::new().unwrap().compile_file_kernel(&unit, "stencil").unwrap();
+    let backward = kernel.backward(&DerivativeRequest::new(vec![true; 2], 2)).unwrap();
+    let (mut x, mut y) = (vec![1.0; 9], vec![0.0; 9]);
+    let mut args = ArgBlock::new();
+    for array in [&mut x, &mut y] {
+        args.slice(kernel.params(), array, &[3, 3]).unwrap();
+    }
+    // Of floats, where the kernel has doubles.
+    let mut memory = [0.0f32; 9];
+    let layout = ArrayLayout {
+        base: memory.as_mut_ptr() as u64,
+        elem_bytes: 4,
+        extents: [3, 3].as_slice().into(),
+        strides: [12, 4].as_slice().into(),
+    };
+    let adjoint = ArgArray { elem: Scalar::F32, layout, is_resident: false };
+    let queue: Arc<dyn Queue> = Arc::new(CpuQueue);
+    let run = BackwardRun {
+        forward: &kernel,
+        shape: &[2, 2],
+        args: &args,
+        adjoints: &[adjoint.clone(), adjoint],
+        after: &[],
+        queue: &queue,
+        is_whole: true,
+        // SAFETY: the arrays outlive the launch.
+        run: &|kernel, shape, args| unsafe { kernel.launch(shape, args, &LaunchOptions::default()) },
+    };
+    // SAFETY: as above.
+    let error = unsafe { backward.launch(&run, false, None).unwrap_err().to_string() };
+    assert!(error.contains("must be") && error.contains("float64") && error.contains("float32"), "{error}");
 }

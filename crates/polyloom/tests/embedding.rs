@@ -44,6 +44,29 @@ fn built_kernels_run() {
 }
 
 #[test]
+fn each_form_that_is_asked_for_is_given() {
+    let unit = polyloom::SourceUnit::parse(SourceFile::new(
+        "k.py",
+        "import polyloom as loom\n\n@loom.kernel\ndef k(x: loom.array(dtype=float)):\n    x[loom.tid()] = 1.0\n",
+        1,
+    ));
+    let kernel = Session::new().unwrap().compile_file_kernel(&unit.unwrap(), "k").unwrap();
+    let options = EmitOptions::default();
+    let forms =
+        [Form::Ast, Form::Hir, Form::Hir, Form::HirPrepared, Form::Cpp, Form::Cpp, Form::Cuda, Form::Asm, Form::Ast];
+    let made = kernel.emit_forms(&forms, &options).unwrap();
+    let alone: Vec<_> = forms.iter().map(|&form| kernel.emit(form, &options).unwrap()).collect();
+    assert_eq!(made, alone);
+    assert_eq!(kernel.emit_forms(&[], &options).unwrap(), Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn the_cpu_is_one_device() {
+    let [one, other] = [(); 2].map(|()| polyloom::device(polyloom::DeviceId::Cpu).unwrap());
+    assert!(std::sync::Arc::ptr_eq(&one, &other));
+}
+
+#[test]
 fn ptx_of_a_kernel_from_no_source_names_no_file() {
     if !polyloom::has_compute() {
         return;

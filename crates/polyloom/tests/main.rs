@@ -5,5 +5,6 @@ mod bound_launch;
 mod code_bytes;
 mod embedding;
 mod examples;
+mod plans;
 mod policy;
 mod stubs;

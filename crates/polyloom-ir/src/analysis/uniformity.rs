@@ -96,6 +96,9 @@ pub enum ThreadScope {
     Warp,
     /// Those of a block.
     Block,
+    /// None: the iterations of each parallel loop are compared with each other, and outside of these loops there is
+    /// nothing to compare.
+    Iteration,
 }
 
 /// Describes what the analysis takes for granted.
@@ -152,6 +155,7 @@ impl Uniformity {
             thread_invariant: FxHashMap::default(),
             ranges: SecondaryMap::new(),
             frames: Vec::new(),
+            n_parallel: 0,
             result: Uniformity {
                 shapes: SecondaryMap::new(),
                 divergent: SecondaryMap::new(),
@@ -219,6 +223,8 @@ struct UniformityWalk<'a> {
     thread_invariant: FxHashMap<FuncId, bool>,
     ranges: SecondaryMap<Value, Option<Interval>>,
     frames: Vec<OpenInst>,
+    /// Number of parallel loops around the instruction that is looked at.
+    n_parallel: u32,
     result: Uniformity,
     changed: bool,
 }
@@ -284,9 +290,11 @@ impl UniformityWalk<'_> {
             self.loop_entry(inst);
         }
         let inside = if self.result.splits[inst] && data.op != Op::Block { inner } else { since };
+        self.n_parallel += u32::from(data.imm == Imm::Parallel);
         for &region in &data.regions {
             self.region(region, inner, inside);
         }
+        self.n_parallel -= u32::from(data.imm == Imm::Parallel);
         let Some(frame) = self.frames.pop() else { return };
         // Exits do not split an `if`, because threads that leave it for elsewhere have not chosen another side than
         // those that stay.
@@ -317,7 +325,11 @@ impl UniformityWalk<'_> {
             let [lo, hi, step] = [data.operands[0], data.operands[1], data.operands[2]];
             let counter = func.regions[data.regions[0]].params[0];
             // Between start and end nothing overflows, so that the counter is as exact as the start.
-            let shape = if self.shape(step).is_uniform() { self.shape(lo) } else { ValueShape::Varying };
+            let shape = match self.constant(step) {
+                Some(1) if self.compares_iterations_of(inst) => ValueShape::Affine { stride: 1, exact: true },
+                _ if self.compares_iterations_of(inst) || !self.shape(step).is_uniform() => ValueShape::Varying,
+                _ => self.shape(lo),
+            };
             self.raise_param(counter, shape);
             let (from, to) = (self.range(lo), self.range(hi));
             let step = self.range(step);
@@ -333,6 +345,12 @@ impl UniformityWalk<'_> {
                 self.raise_param(param, self.shape(init));
             }
         }
+    }
+
+    /// True for a parallel loop whose iterations are what is compared.
+    fn compares_iterations_of(&self, inst: Inst) -> bool {
+        let is_parallel = self.func.insts[inst].imm == Imm::Parallel;
+        is_parallel && self.context.threads == ThreadScope::Iteration && self.n_parallel == 0
     }
 
     fn loop_exit(&mut self, inst: Inst, frame: &OpenInst) {
@@ -406,6 +424,12 @@ impl UniformityWalk<'_> {
     fn plain(&mut self, inst: Inst) {
         let func = self.func;
         let data = &func.insts[inst];
+        if self.context.threads == ThreadScope::Iteration && self.n_parallel == 0 {
+            for &result in &data.results {
+                self.raise(result, ValueShape::Uniform);
+            }
+            return;
+        }
         let [result] = data.results[..] else {
             let uniform = self.depends_only_on_operands(inst) && self.all_uniform(&data.operands);
             for &result in &data.results {
@@ -440,6 +464,7 @@ impl UniformityWalk<'_> {
             None => ValueShape::Varying,
         };
         match data.op {
+            Op::Tid | Op::TidLinear if self.context.threads == ThreadScope::Iteration => ValueShape::Uniform,
             Op::Tid if self.context.threads != ThreadScope::Row => ValueShape::Varying,
             Op::Tid => match data.imm {
                 Imm::Axis(axis) if axis + 1 == self.context.launch_rank => {

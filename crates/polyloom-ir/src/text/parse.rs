@@ -366,6 +366,7 @@ impl<'t> HirReader<'t> {
                 let id = self.number("the number of a barrier")?;
                 Ok(Imm::Barrier(NamedBarrier { id, count: self.number("a number of threads")? }))
             }
+            Op::ForRange if self.eat_word("parallel") => Ok(Imm::Parallel),
             Op::AsyncWait => Ok(Imm::Pending(self.number("a number of groups")?)),
             op if op.info().convergence == Convergence::Warp && self.peek().kind == TokenKind::Number => {
                 Ok(Imm::Width(self.number("a number of lanes")?))

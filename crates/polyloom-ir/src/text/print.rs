@@ -241,6 +241,7 @@ impl<'a> HirPrinter<'a> {
             Imm::Copy(copy) => write!(f, " {} {}", copy.count, copy.cache.name())?,
             Imm::Barrier(barrier) => write!(f, " {} {}", barrier.id, barrier.count)?,
             Imm::Pending(n) => write!(f, " {n}")?,
+            Imm::Parallel => f.write_str(" parallel")?,
         }
         for (i, &value) in data.operands.iter().enumerate() {
             write!(f, "{} {}", if i > 0 { "," } else { "" }, self.value(value))?;

@@ -256,6 +256,9 @@ impl<'a> FunctionVerifier<'a> {
             let range = list(&[start, end, step]);
             self.error(inst, format!("`for_range` takes a start, end and step of one integer type, not {range}"));
         }
+        if data.imm == Imm::Parallel && !carried.is_empty() {
+            self.error(inst, "a parallel `for_range` carries no values from iteration to iteration");
+        }
         self.gives(inst, carried);
         let params: Vec<Type> = [start].into_iter().chain(carried.iter().copied()).collect();
         self.region_takes(inst, 0, &params);

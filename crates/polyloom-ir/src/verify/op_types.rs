@@ -19,6 +19,7 @@ pub(super) fn immediate_fits(data: &InstData) -> bool {
         Op::MmaLoadA | Op::MmaLoadB | Op::MmaLoadC | Op::MmaStore => matches!(data.imm, Imm::Fragment(_)),
         Op::AsyncCopy => matches!(data.imm, Imm::Copy(_)),
         Op::NamedBarrier => matches!(data.imm, Imm::Barrier(_)),
+        Op::ForRange => matches!(data.imm, Imm::None | Imm::Parallel),
         Op::AsyncWait => matches!(data.imm, Imm::Pending(_)),
         Op::ThreadFence => matches!(data.imm, Imm::Memory(_)),
         Op::Shuffle | Op::ShuffleUp | Op::ShuffleDown | Op::ShuffleXor => matches!(data.imm, Imm::Width(_)),

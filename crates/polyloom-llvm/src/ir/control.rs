@@ -27,6 +27,20 @@ impl IrEmitter<'_> {
         unsafe { LLVMBuildBr(self.builder, target.0) };
     }
 
+    /// The branch back of a loop that LLVM is told something of, by the name of the metadata: what is not to be done.
+    pub(crate) fn br_back(&self, target: BasicBlock, option: &str) {
+        let option = self.meta_node(&[self.meta_string(option)]);
+        // SAFETY: the block is of the current function; the temporary node is replaced before anything reads it, by a
+        // node that so refers to itself, as those of loops do.
+        unsafe {
+            let branch = LLVMBuildBr(self.builder, target.0);
+            let itself = LLVMTemporaryMDNode(self.context, std::ptr::null_mut(), 0);
+            let node = self.meta_node(&[MetadataNode(itself), option]);
+            LLVMMetadataReplaceAllUsesWith(itself, node.0);
+            self.attach(Val(branch), "llvm.loop", node);
+        }
+    }
+
     pub(crate) fn cond_br(&self, cond: Val, then: BasicBlock, otherwise: BasicBlock) {
         // SAFETY: the condition is an `i1`, the blocks are of the current function.
         unsafe { LLVMBuildCondBr(self.builder, cond.0, then.0, otherwise.0) };
@@ -41,6 +55,21 @@ impl IrEmitter<'_> {
             let node = self.meta_node(&[self.meta_string("branch_weights"), weight(1), weight(2000)]);
             self.attach(Val(branch), "prof", node);
         }
+    }
+
+    /// A loop over `0..n`, which is not negative. `body` is given the index, an `i64`, and leaves a block to go on from.
+    pub(crate) fn for_each(&self, n: Val, body: impl FnOnce(Val)) {
+        let wide = self.int(64);
+        let (from, each, done) = (self.current(), self.block(c"each"), self.block(c"each_done"));
+        self.cond_br(self.icmp(EQ, n, self.i64_const(0)), done, each);
+        self.switch_to(each);
+        let index = self.phi(wide);
+        self.add_incoming(index, self.i64_const(0), from);
+        body(index);
+        let next = self.add(index, self.i64_const(1));
+        self.add_incoming(index, next, self.current());
+        self.cond_br(self.icmp(EQ, next, n), done, each);
+        self.switch_to(done);
     }
 
     pub(crate) fn ret_void(&self) {

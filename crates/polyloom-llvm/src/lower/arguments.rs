@@ -124,6 +124,7 @@ impl KernelArguments {
                 strides,
                 known_strides,
                 facts,
+                copies: None,
                 scope: ir.meta_node(&[scopes[index]]),
                 no_alias: (!others.is_empty()).then(|| ir.meta_node(&others)),
             }));

@@ -79,7 +79,7 @@ impl FunctionLowering<'_, '_> {
         let update = AtomicUpdate { op: data.op, elem, array, scope };
         let address = self.address(array, indices, &reps)?;
         if let (GroupAddress::One(pointer), true) = (&address, self.lanes == 1) {
-            let pointer = *pointer;
+            let pointer = self.own_element(array, *pointer, self.ir.i64_const(0))?;
             let operands = [self.base(values[0])?, self.base(*values.last().unwrap_or(&values[0]))?];
             let old = self.update(update, pointer, operands)?;
             return Ok(used.then_some(ValueRep::Uniform(old)));
@@ -115,6 +115,7 @@ impl FunctionLowering<'_, '_> {
             Op::AtomicExch => Some(RmwOp::LLVMAtomicRMWBinOpXchg),
             _ => None,
         };
+        let direct = direct.filter(|_| !self.sees_alone(update.array));
         let back = |bits: Val| ir.bitcast(bits, ir.scalar(elem));
         if let Some(op) = direct {
             let is_float = op == RmwOp::LLVMAtomicRMWBinOpFAdd;
@@ -196,7 +197,7 @@ impl FunctionLowering<'_, '_> {
         let ir = self.ir;
         let bits = ir.int(update.elem.bytes() * 8);
         let first = ir.load(bits, pointer, update.elem.bytes());
-        if self.alone {
+        if self.sees_alone(update.array) {
             self.tag(first, update.array)?;
             let old = ir.bitcast(first, ir.scalar(update.elem));
             let new = new(self, old)?;
@@ -384,6 +385,19 @@ impl FunctionLowering<'_, '_> {
         self.update(update, pointer, [value; 2]).map(|_| ())
     }
 
+    /// An element of the copy of an array that the thread in a lane updates; of arrays without copies, itself.
+    fn own_element(&self, array: usize, element: Val, lane: Val) -> Result<Val> {
+        match (self.array_arg(array)?.copies, self.thread) {
+            (Some(copies), Some(thread)) => Ok(copies.own(self.ir, element, self.ir.add(thread.linear, lane))),
+            _ => Ok(element),
+        }
+    }
+
+    /// True for arrays that no other thread of the processor updates meanwhile.
+    fn sees_alone(&self, array: usize) -> bool {
+        self.alone || self.array_arg(array).is_ok_and(|arg| arg.copies.is_some())
+    }
+
     /// Integer sums whose intermediate values are asked for: every lane gets the old value and the sum of the lanes
     /// before it.
     fn update_by_prefix(&mut self, update: AtomicUpdate, pointer: Val, value: Val) -> Result<ValueRep> {
@@ -435,6 +449,7 @@ impl FunctionLowering<'_, '_> {
                     None => ir.extract(pointers.elements(ir, in_memory), lane),
                 },
             };
+            let pointer = this.own_element(update.array, pointer, lane)?;
             let value = |stack: Option<Val>| stack.map(|stack| this.lane_on_stack(stack, elem, lane));
             let first =
                 value(stacks[0]).ok_or_else(|| CodegenError::new("internal error: an atomic without a value"))?;

@@ -130,7 +130,7 @@ impl FunctionLowering<'_, '_> {
         let shapes = vec![ValueShape::Varying; func.params().len()];
         let context = UniformityContext { params: &shapes, ..UniformityContext::new(self.module, 1) };
         let uniformity = (lanes > 1).then(|| Uniformity::of(func, &context));
-        let used = used_values(func);
+        let (used, indexes) = (used_values(func), SecondaryMap::new());
         let mut values = SecondaryMap::new();
         for (index, &param) in func.params().iter().enumerate() {
             let value = ir.param(function, index as u32);
@@ -143,15 +143,18 @@ impl FunctionLowering<'_, '_> {
             module: self.module,
             func,
             lanes,
+            parallel: &[],
             totals: &[],
             alone: self.alone,
             uniformity: uniformity.as_ref(),
             used: &used,
+            indexes: &indexes,
             sites: None,
             arrays: &[],
             own_arrays: Vec::new(),
             thread: None,
             values,
+            not_negative: SmallVec::new(),
             wide: FxHashMap::default(),
             exec: ExecMask::Full,
             exec_slot: None,

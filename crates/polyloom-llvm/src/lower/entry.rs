@@ -9,16 +9,19 @@ use super::arith::ArithContext;
 use super::calls::{self, CompiledCallees};
 use super::control_frame::MergeEdge;
 use super::control_frame::ReturnTarget;
+use super::indices;
 use super::memory::ArrayArg;
 use super::prefetch::{self, Offsets};
+use super::private_arrays::PrivateArray;
+use super::strategy::Strategy;
 use super::totals::UpdateTotal;
 use super::{BailOut, ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep, width};
 use crate::ir::*;
 use crate::target::{HostProcessor, VectorizeMode};
 use cranelift_entity::SecondaryMap;
 use polyloom_codegen::{ArgLayout, CodeVariant, CodegenError, LaunchContext, SiteTable};
-use polyloom_ir::analysis::uniformity::{Uniformity, UniformityContext};
-use polyloom_ir::{FloatMode, FuncId, Function, Imm, MAX_DIMS, Module, Op, Value, ValueDef};
+use polyloom_ir::analysis::uniformity::Uniformity;
+use polyloom_ir::{FloatMode, FuncId, Function, Imm, Inst, MAX_DIMS, Module, Op, Value, ValueDef};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::ffi::CString;
@@ -52,13 +55,9 @@ pub(crate) fn kernel(
     name: &str,
 ) -> Result<VectorizeMode> {
     let func = &module.functions[id];
-    let disjoint = |index: usize| variant.facts.array(index).disjoint;
-    let rank = variant.launch_rank.clamp(1, MAX_DIMS as u8);
-    let context = UniformityContext { disjoint: &disjoint, ..UniformityContext::new(module, rank) };
-    let uniformity = Uniformity::of(func, &context);
-    // Otherwise blocks that run as lanes would share the memory that the launch gives for one.
-    let lanes = lanes.filter(|_| !func.metadata.by_block);
-    let lanes = lanes.unwrap_or_else(|| width::choose(module, id, &uniformity, variant, processor));
+    let Strategy { uniformity, rank, width, parallel, copied } = Strategy::of(module, id, variant, processor, lanes);
+    let lanes = width.lanes;
+    let parallel: Vec<(Inst, u32)> = parallel.into_iter().map(|(inst, width)| (inst, width.lanes)).collect();
     let name = CString::new(name.replace('\0', "_")).map_err(|e| CodegenError::new(e.to_string()))?;
     let (ptr, wide) = (ir.ptr(), ir.int(64));
     let function = ir.add_function(&name, &[ptr, ptr, wide, wide], ir.void(), false);
@@ -72,6 +71,7 @@ pub(crate) fn kernel(
     ir.set_fast_math(fast_math(func.metadata.float_mode));
     let (params, arrays) = KernelArguments::Block { args, layout: ArgLayout::of(func) }.load(ir, func, variant)?;
     let used = calls::used_values(func);
+    let indexes = indices::index_values(func);
     let sites = SiteTable::of(func);
     let streams = prefetch::streams(func, rank);
     let array_of = |param: Value| func.param_index(param).and_then(|index| arrays[index].as_ref());
@@ -82,9 +82,11 @@ pub(crate) fn kernel(
         module,
         func,
         lanes,
+        parallel: &parallel,
         alone: variant.facts.alone,
-        uniformity: (lanes > 1).then_some(&uniformity),
+        uniformity: Some(&uniformity),
         used: &used,
+        indexes: &indexes,
         sites: &sites,
         arrays: &arrays,
         params: &params,
@@ -95,7 +97,18 @@ pub(crate) fn kernel(
     };
     let totals = unit.totals();
     let unit = BodyUnit { totals: &totals, ..unit };
-    unit.rows(&mut callees, context, begin, end)?;
+    let private = unit.private_arrays(&copied);
+    if private.is_empty() {
+        unit.rows(&mut callees, context, begin, end, &[])?;
+    } else {
+        let (copied, shared) = (ir.block(c"copied"), ir.block(c"shared"));
+        ir.cond_br(unit.copies_pay(&private, ir.sub(end, begin)), copied, shared);
+        ir.switch_to(copied);
+        let arrays = unit.with_copies(&private);
+        BodyUnit { arrays: &arrays, ..unit }.rows(&mut callees, context, begin, end, &private)?;
+        ir.switch_to(shared);
+        unit.rows(&mut callees, context, begin, end, &[])?;
+    }
     ir.set_fast_math(0);
     let slp = lanes == 1;
     Ok(VectorizeMode { loops: slp && !width::chooses_again(func, &uniformity), slp })
@@ -111,16 +124,20 @@ pub(crate) fn fast_math(mode: FloatMode) -> u32 {
 }
 
 /// Describes what all copies of the body share.
+#[derive(Clone, Copy)]
 pub(crate) struct BodyUnit<'a, 'c> {
     pub(crate) ir: &'a IrEmitter<'c>,
     pub(crate) processor: &'a HostProcessor,
     pub(crate) module: &'a Module,
     pub(crate) func: &'a Function,
     pub(crate) lanes: u32,
+    /// The parallel loops and the lanes that each has.
+    pub(crate) parallel: &'a [(Inst, u32)],
     /// True if no two threads of the processor share what is updated.
     pub(crate) alone: bool,
     pub(crate) uniformity: Option<&'a Uniformity>,
     pub(crate) used: &'a SecondaryMap<Value, bool>,
+    pub(crate) indexes: &'a SecondaryMap<Value, bool>,
     pub(crate) sites: &'a SiteTable,
     pub(crate) arrays: &'a [Option<ArrayArg>],
     pub(crate) params: &'a [ValueRep],
@@ -132,8 +149,15 @@ pub(crate) struct BodyUnit<'a, 'c> {
 }
 
 impl<'a, 'c> BodyUnit<'a, 'c> {
-    /// The loop over rows, and in it the loop over groups.
-    fn rows(&self, callees: &mut CompiledCallees, context: Val, begin: Val, end: Val) -> Result<()> {
+    /// The loop over rows, and in it the loop over groups. At its end, what copies hold is brought to their arrays.
+    fn rows(
+        &self,
+        callees: &mut CompiledCallees,
+        context: Val,
+        begin: Val,
+        end: Val,
+        copied: &[PrivateArray],
+    ) -> Result<()> {
         let ir = self.ir;
         let (byte, wide) = (ir.int(8), ir.int(64));
         let outer_axes = self.rank as usize - 1;
@@ -152,6 +176,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
             ir.br(exit);
             ir.switch_to(exit);
             self.add_totals(callees, thread)?;
+            self.merge_copies(copied);
             ir.ret_void();
             return Ok(());
         }
@@ -212,6 +237,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
         ir.br(row);
         ir.switch_to(exit);
         self.add_totals(callees, thread)?;
+        self.merge_copies(copied);
         ir.ret_void();
         Ok(())
     }
@@ -387,14 +413,17 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
             func: self.func,
             totals: self.totals,
             lanes: self.lanes,
+            parallel: self.parallel,
             alone: self.alone,
             uniformity: self.uniformity,
             used: self.used,
+            indexes: self.indexes,
             sites: Some(self.sites),
             arrays: self.arrays,
             own_arrays: Vec::new(),
             thread: Some(thread),
             values,
+            not_negative: SmallVec::new(),
             wide: FxHashMap::default(),
             exec,
             exec_slot: None,

@@ -12,6 +12,9 @@ use polyloom_codegen::CodegenError;
 use polyloom_ir::{Imm, Inst, Op, Region, Scalar, Value};
 use smallvec::SmallVec;
 
+/// Most instructions of loops that are emitted twice.
+const MOST_SPLIT: u32 = 64;
+
 /// Describes how a `for_range` counts.
 struct LoopCounter {
     param: Value,
@@ -35,14 +38,71 @@ struct CarriedPhis {
 
 impl FunctionLowering<'_, '_> {
     pub(crate) fn for_range(&mut self, inst: Inst) -> Result<RegionFlow> {
+        let data = &self.func.insts[inst];
+        let bounds = self.reps(&data.operands[..3])?;
+        let inits = self.reps(&data.operands[3..])?;
+        if let Some(lanes) = self.lanes_of_loop(inst) {
+            return self.groups_of_iterations(inst, &bounds, lanes);
+        }
+        match self.split_at_zero(inst, &bounds)? {
+            None => self.for_range_over(inst, &bounds, inits),
+            Some([below, above]) => match self.for_range_over(inst, &below, inits)? {
+                RegionFlow::Yields(inits) => {
+                    let counter = self.func.regions[data.regions[0]].params[0];
+                    self.not_negative.push(counter);
+                    let flow = self.for_range_over(inst, &above, inits);
+                    self.not_negative.pop();
+                    flow
+                }
+                other => Ok(other),
+            },
+        }
+    }
+
+    /// The bounds of two loops, in place of one whose counter goes up from what may be negative and is compared with
+    /// zero in each iteration, as every index is: up to zero, and from there on.
+    fn split_at_zero(&mut self, inst: Inst, bounds: &[ValueRep]) -> Result<Option<[Reps; 2]>> {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let counter = func.regions[data.regions[0]].params[0];
+        let ty = self.scalar_of(counter)?;
+        let (mut compares, mut n_insts, mut leaves) = (false, 0, false);
+        func.walk(data.regions[0], &mut |_, inner| {
+            n_insts += 1;
+            compares |=
+                inner.op == Op::Lt && inner.operands[0] == counter && func.as_const(inner.operands[1]) == Some(0);
+            leaves |= matches!(inner.op, Op::Break | Op::Continue | Op::Return) || !inner.regions.is_empty();
+        });
+        let is_known = func.as_const(data.operands[0]).is_some_and(|lo| (lo as i64) << (64 - ty.bits()) >= 0);
+        let steps_by_one = func.as_const(data.operands[2]) == Some(1);
+        if self.lanes > 1
+            || self.arith.processor.is_gpu
+            || !ty.is_signed_int()
+            || is_known
+            || !steps_by_one
+            || !compares
+            || leaves
+            || n_insts > MOST_SPLIT
+        {
+            return Ok(None);
+        }
+        let (lo, hi) = (self.base(bounds[0])?, self.base(bounds[1])?);
+        let zero = self.ir.zero(self.ir.type_of(lo));
+        let middle = [self.arith.min_max(false, hi, zero, ty), self.arith.min_max(true, lo, zero, ty)];
+        let [below, above] = middle.map(ValueRep::Uniform);
+        Ok(Some([
+            SmallVec::from_slice(&[bounds[0], below, bounds[2]]),
+            SmallVec::from_slice(&[above, bounds[1], bounds[2]]),
+        ]))
+    }
+
+    fn for_range_over(&mut self, inst: Inst, bounds: &[ValueRep], inits: Reps) -> Result<RegionFlow> {
         let func = self.func;
         let data = &func.insts[inst];
         let body = data.regions[0];
         let ty = self.scalar_of(data.operands[0])?;
         let params = &func.regions[body].params;
         let masked = self.needs_masks(inst);
-        let bounds = self.reps(&data.operands[..3])?;
-        let inits = self.reps(&data.operands[3..])?;
         let step_const = func.as_const(data.operands[2]);
         // If all lanes make the same number of iterations, the first lane's bounds say how many.
         let uniform_trips = !masked || bounds.iter().all(|rep| matches!(rep, ValueRep::Uniform(_)));
@@ -296,7 +356,13 @@ impl FunctionLowering<'_, '_> {
             advanced = Some((counter.phi, next, done));
         }
         let from = self.ir.current();
-        self.ir.br(state.header);
+        // Loops that neighbouring threads leave at different times are mostly short, and how often an unrolled one runs
+        // what is left over cannot be predicted.
+        let is_ragged = self.lanes == 1 && self.uniformity.is_some_and(|facts| !facts.cond_is_uniform(state.inst));
+        match is_ragged {
+            true => self.ir.br_back(state.header, "llvm.loop.unroll.runtime.disable"),
+            false => self.ir.br(state.header),
+        }
         for (carried, value) in state.carried.iter().zip(values) {
             self.ir.add_incoming(carried.phi, value, from);
         }
@@ -342,7 +408,7 @@ impl FunctionLowering<'_, '_> {
         divergent_continue && (parts_inside || !self.is_divergent(inst))
     }
 
-    fn may_have_effects(&self, inst: Inst) -> bool {
+    pub(super) fn may_have_effects(&self, inst: Inst) -> bool {
         use polyloom_ir::op::OpEffect;
         let mut found = false;
         for &region in &self.func.insts[inst].regions {

@@ -7,6 +7,7 @@
 
 use super::control_frame::MergeEdge;
 use super::interleaved::{RowBlock, ScatteredElements};
+use super::private_arrays::PrivateCopies;
 use super::{FunctionLowering, Reps, Result, ValueRep};
 use crate::ir::*;
 use polyloom_codegen::{ArrayFacts, CodegenError};
@@ -16,6 +17,7 @@ use smallvec::SmallVec;
 use std::cmp::Ordering;
 
 /// An array parameter, its descriptor loaded.
+#[derive(Clone)]
 pub(crate) struct ArrayArg {
     pub(crate) elem: Scalar,
     pub(crate) pointer: Val,
@@ -26,6 +28,8 @@ pub(crate) struct ArrayArg {
     /// The byte strides that facts say: those of a dense array with known extents behind the axis.
     pub(crate) known_strides: SmallVec<[Option<i64>; 4]>,
     pub(crate) facts: ArrayFacts,
+    /// The copies that stand for it, which no other thread of the processor sees.
+    pub(crate) copies: Option<PrivateCopies>,
     /// Its alias scope, and the scopes of the arrays it shares no memory with.
     pub(crate) scope: MetadataNode,
     pub(crate) no_alias: Option<MetadataNode>,

@@ -28,13 +28,18 @@ pub(crate) mod cast;
 mod choice_tables;
 mod control;
 mod control_frame;
+mod cost;
 mod entry;
 mod host;
+mod indices;
 mod interleaved;
 mod line_table;
 mod loops;
 mod memory;
+mod parallel;
 mod prefetch;
+mod private_arrays;
+mod strategy;
 mod totals;
 mod transpose;
 mod value_rep;
@@ -43,6 +48,7 @@ mod width;
 
 pub(crate) use entry::{GroupThread, kernel};
 pub(crate) use line_table::LineTable;
+pub(crate) use strategy::Strategy;
 pub(crate) use value_rep::{ExecMask, RegionFlow, Reps, ValueRep};
 pub(crate) use {
     arguments::{KernelArguments, alias_scope},
@@ -80,18 +86,24 @@ pub(crate) struct FunctionLowering<'a, 'c> {
     /// The updates that are summed up before they go to memory.
     totals: &'a [totals::UpdateTotal],
     lanes: u32,
+    /// The parallel loops and the lanes that each has.
+    parallel: &'a [(Inst, u32)],
     /// True if no two threads of the processor share what is updated, so that updates need no exclusive access.
     alone: bool,
-    /// `None` for one lane, where everything is uniform.
+    /// Says how the launch's threads differ, however many lanes there are; `None` where nobody has asked.
     uniformity: Option<&'a Uniformity>,
     /// Values that something uses. Results nobody uses are not kept through loops.
     used: &'a SecondaryMap<Value, bool>,
+    /// Values that indices of arrays are computed from.
+    indexes: &'a SecondaryMap<Value, bool>,
     sites: Option<&'a SiteTable>,
     arrays: &'a [Option<ArrayArg>],
     /// Arrays that are no parameters: numbered after those that are.
     own_arrays: Vec<ArrayArg>,
     pub(crate) thread: Option<GroupThread>,
     values: SecondaryMap<Value, Option<ValueRep>>,
+    /// Counters of the loops around that are not negative there.
+    not_negative: SmallVec<[Value; 2]>,
     /// 64-bit counterparts of 32-bit indices, computed in 64 bits so that addresses need no sign extension in loops.
     wide: FxHashMap<Val, Val>,
     exec: ExecMask,
@@ -252,6 +264,11 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
                 Some(rep) => rep,
                 None => self.pure(inst)?,
             },
+            (Op::Lt, _) if self.is_known_not_negative(data.operands[0], data.operands[1]) => {
+                ValueRep::Uniform(self.ir.bool_const(false))
+            }
+            (Op::Select, _) if let Some(rep) = self.index_from_end(inst)? => rep,
+            (Op::Div | Op::Mod, _) if let Some(rep) = self.shared_quotient(inst)? => rep,
             _ => match self.over_cube(inst)? {
                 Some(rep) => rep,
                 None => self.pure(inst)?,
@@ -318,22 +335,27 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
 
     // ---- what the analysis knows --------------------------------------------------------------------------------
 
+    /// The analysis, where there are lanes to compare.
+    fn lane_facts(&self) -> Option<&'a Uniformity> {
+        self.uniformity.filter(|_| self.lanes > 1)
+    }
+
     fn shape(&self, value: Value) -> ValueShape {
-        self.uniformity.map_or(ValueShape::Uniform, |u| u.shape(value))
+        self.lane_facts().map_or(ValueShape::Uniform, |facts| facts.shape(value))
     }
 
     /// Returns true if the lanes that enter the instruction may part ways inside.
     fn splits(&self, inst: Inst) -> bool {
-        self.uniformity.is_some_and(|u| !u.cond_is_uniform(inst))
+        self.lane_facts().is_some_and(|facts| !facts.cond_is_uniform(inst))
     }
 
     /// Returns true if lanes that enter the instruction may leave for outer targets while others stay.
     fn loses_threads(&self, inst: Inst) -> bool {
-        self.uniformity.is_some_and(|u| u.loses_threads(inst))
+        self.lane_facts().is_some_and(|facts| facts.loses_threads(inst))
     }
 
     fn is_divergent(&self, inst: Inst) -> bool {
-        self.uniformity.is_some_and(|u| u.is_divergent(inst))
+        self.lane_facts().is_some_and(|facts| facts.is_divergent(inst))
     }
 
     /// Returns true if a region costs less than a branch around it and may run with no lane executing.
@@ -354,7 +376,9 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
             let cost = match data.op {
                 Op::Yield | Op::Const | Op::Dim | Op::Tid | Op::TidLinear => 0,
                 Op::Div | Op::Mod | Op::Sqrt => 6,
-                Op::ArrayLoad | Op::ArrayStore if data.operands[1..].iter().any(varying) => 3,
+                // An element that all lanes mean is stored to without a mask.
+                Op::ArrayLoad if data.operands[1..].iter().any(varying) => 3,
+                Op::ArrayStore if data.operands[1..data.operands.len() - 1].iter().any(varying) => 3,
                 Op::If => {
                     let (then, otherwise) = (data.regions[0], data.regions[1]);
                     let then = self.cost(&self.func.regions[then].insts)?;

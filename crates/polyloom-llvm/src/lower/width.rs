@@ -1,55 +1,97 @@
 //! How many threads a kernel runs at a time.
 
+use super::cost::ThreadCost;
 use crate::target::HostProcessor;
 use polyloom_codegen::CodeVariant;
 use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};
-use polyloom_ir::{FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Value};
+use polyloom_ir::{Function, Imm, Inst, Module, Op, Region, Scalar, Value};
 use rustc_hash::FxHashSet;
 
-/// The number of lanes: as many as fill a vector register with elements of the type most of the work is done in, twice
-/// as many where that hides latency, or one where vectors cannot pay: a kernel that prints in every thread, or whose
-/// threads share all their values. One too where each thread does the work of a block of threads, in loops that LLVM
-/// vectorises by itself, and where the order of what it prints would show the group.
-pub(crate) fn choose(
-    module: &Module,
-    id: FuncId,
-    uniformity: &Uniformity,
-    variant: &CodeVariant,
-    processor: &HostProcessor,
-) -> u32 {
-    let func = &module.functions[id];
-    if func.metadata.by_block {
-        return 1;
-    }
-    if prints_always(func, func.body)
-        || n_prints(module, func, func.body) > 1
-        || mostly_scatters(func, uniformity, variant)
-    {
-        return 1;
-    }
-    let mut work = [0u32; 4];
-    func.walk(func.body, &mut |_, data| {
-        let scalars =
-            data.results.iter().chain(&data.operands).filter(|&&v| uniformity.shape(v) == ValueShape::Varying);
-        let widest = scalars.filter_map(|&v| func.ty(v).as_scalar()).map(Scalar::bytes).max();
-        if let Some(bytes) = widest.filter(|_| !data.op.info().is_terminator()) {
-            work[bytes.trailing_zeros().min(3) as usize] += 1;
+/// How many threads run at a time, and the estimate that decided it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GroupWidth {
+    /// 1 where threads run one by one.
+    pub(crate) lanes: u32,
+    /// What a thread costs either way; `None` if nothing was to be chosen.
+    pub(crate) cost: Option<ThreadCost>,
+}
+
+impl GroupWidth {
+    /// Threads that run one by one, whatever that costs.
+    pub(crate) const ONE: GroupWidth = GroupWidth { lanes: 1, cost: None };
+}
+
+/// What the width of groups is chosen for.
+#[derive(Clone, Copy)]
+pub(crate) struct WidthRequest<'a> {
+    pub(crate) module: &'a Module,
+    pub(crate) func: &'a Function,
+    pub(crate) uniformity: &'a Uniformity,
+    pub(crate) variant: &'a CodeVariant,
+    pub(crate) processor: &'a HostProcessor,
+}
+
+impl WidthRequest<'_> {
+    /// The number of lanes of a launch's threads: as many as fill a vector register with elements of the type most of
+    /// the work is done in, twice as many where that hides latency, or one where vectors cannot pay: a kernel that
+    /// prints in every thread, or whose threads share all their values, or that costs less so. One too where each
+    /// thread does the work of a block of threads, and where the order of what it prints would show the group.
+    pub(crate) fn of_launch(&self) -> GroupWidth {
+        let WidthRequest { module, func, .. } = *self;
+        if func.metadata.by_block || prints_always(func, func.body) || n_prints(module, func, func.body) > 1 {
+            return GroupWidth::ONE;
         }
-    });
-    let [_, two, four, eight] = work;
-    let total: u32 = work.iter().sum();
-    if total == 0 {
-        return 1;
+        self.of_region(func.body, u32::MAX)
     }
-    // A value twice as wide takes two registers: that is fine for a few.
-    let bytes = match () {
-        () if eight * 3 > total => 8,
-        () if four + eight > 0 => 4,
-        () if two > 0 => 2,
-        () => 1,
-    };
-    let lanes = (processor.vector_bytes / bytes).clamp(2, 32);
-    if hides_latency(module, func, uniformity, processor) { (lanes * 2).min(64) } else { lanes }
+
+    /// The parallel loops, with the number of lanes that each has.
+    pub(crate) fn of_parallel_loops(&self) -> Vec<(Inst, GroupWidth)> {
+        let func = self.func;
+        let mut found = Vec::new();
+        if !func.metadata.by_block {
+            return found;
+        }
+        // More lanes than a row of the block has would idle.
+        let most = func.metadata.workgroup_size.map_or(u32::MAX, |[x, ..]| 1 << x.max(1).ilog2());
+        func.walk(func.body, &mut |inst, data| {
+            if data.imm == Imm::Parallel {
+                found.push((inst, self.of_region(data.regions[0], most)));
+            }
+        });
+        found
+    }
+
+    /// The number of lanes for a region of code, at most so many.
+    fn of_region(&self, region: Region, most: u32) -> GroupWidth {
+        let WidthRequest { module, func, uniformity, variant, processor } = *self;
+        let mut work = [0u32; 4];
+        func.walk(region, &mut |_, data| {
+            let scalars =
+                data.results.iter().chain(&data.operands).filter(|&&v| uniformity.shape(v) == ValueShape::Varying);
+            let widest = scalars.filter_map(|&v| func.ty(v).as_scalar()).map(Scalar::bytes).max();
+            if let Some(bytes) = widest.filter(|_| !data.op.info().is_terminator()) {
+                work[bytes.trailing_zeros().min(3) as usize] += 1;
+            }
+        });
+        let [_, two, four, eight] = work;
+        let total: u32 = work.iter().sum();
+        if total == 0 {
+            return GroupWidth::ONE;
+        }
+        // A value twice as wide takes two registers: that is fine for a few.
+        let bytes = match () {
+            () if eight * 3 > total => 8,
+            () if four + eight > 0 => 4,
+            () if two > 0 => 2,
+            () => 1,
+        };
+        let lanes = (processor.vector_bytes / bytes).clamp(2, 32);
+        let twice = hides_latency(module, func, region, uniformity, processor);
+        let lanes = if twice { (lanes * 2).min(64) } else { lanes }.min(most);
+        let n_registers = (lanes * bytes) as f32 / processor.vector_bytes as f32;
+        let cost = ThreadCost::of(module, func, region, uniformity, variant, (lanes, n_registers));
+        GroupWidth { lanes: if cost.alone < cost.in_group { 1 } else { lanes }, cost: Some(cost) }
+    }
 }
 
 /// Returns true if iterations of a loop, threads among them, may choose between values as others did before them.
@@ -75,30 +117,6 @@ pub(crate) fn chooses_again(func: &Function, uniformity: &Uniformity) -> bool {
     within(func, func.body, Some(uniformity))
 }
 
-/// Returns true if most of the work is moving elements that are no neighbours, as the fields of structs are not,
-/// because what moves those of a group one by one takes longer than threads one by one do.
-fn mostly_scatters(func: &Function, uniformity: &Uniformity, variant: &CodeVariant) -> bool {
-    /// Operations on whole groups that make up for an element of each of its threads.
-    const WORTH: usize = 4;
-    let (mut n_apart, mut n_stored, mut n_others) = (0, 0, 0);
-    func.walk(func.body, &mut |_, data| {
-        let varies = |value: &Value| uniformity.shape(*value) != ValueShape::Uniform;
-        match data.op {
-            Op::ArrayLoad | Op::ArrayStore => {
-                let n_indices = func.ty(data.operands[0]).as_array().map_or(0, |(_, ndim)| usize::from(ndim));
-                let array = func.param_index(data.operands[0]);
-                let is_dense = |array: usize| variant.facts.arrays.get(array).is_none_or(|facts| facts.contiguous);
-                if data.operands[1..=n_indices].iter().any(varies) && !array.is_none_or(is_dense) {
-                    n_apart += 1;
-                    n_stored += usize::from(data.op == Op::ArrayStore);
-                }
-            }
-            _ => n_others += usize::from(data.results.iter().any(varies)),
-        }
-    });
-    n_stored > 0 && n_others < WORTH * n_apart
-}
-
 /// Returns true if every thread prints, or nearly.
 fn prints_always(func: &Function, region: Region) -> bool {
     func.regions[region].insts.iter().any(|&inst| func.insts[inst].op == Op::Print)
@@ -122,11 +140,17 @@ fn n_prints(module: &Module, func: &Function, region: Region) -> u32 {
 
 /// Returns true if two groups at a time run faster than one after the other: an iteration waits for the one before, so
 /// that the units have nothing to do, and the values of both groups fit the registers.
-fn hides_latency(module: &Module, func: &Function, uniformity: &Uniformity, processor: &HostProcessor) -> bool {
+fn hides_latency(
+    module: &Module,
+    func: &Function,
+    region: Region,
+    uniformity: &Uniformity,
+    processor: &HostProcessor,
+) -> bool {
     let registers = if processor.vector_bytes == 64 { 32 } else { 16 };
     let mut waits = false;
     let mut fits = true;
-    func.walk(func.body, &mut |inst, data| {
+    func.walk(region, &mut |inst, data| {
         if matches!(data.op, Op::ForRange | Op::While) {
             let params = data.regions.iter().flat_map(|&region| &func.regions[region].params);
             waits |= params.into_iter().any(|&v| uniformity.shape(v) == ValueShape::Varying);

@@ -15,7 +15,7 @@ pub use ownership::{ArrayUse, AxisIndex, array_uses};
 use crate::pipeline::extract;
 use crate::transform::inline;
 use polyloom_ir::op::OpGroup;
-use polyloom_ir::{Builder, FuncId, Function, FunctionKind, Imm, Module, Op, Span, Type};
+use polyloom_ir::{Builder, FileId, FuncId, Function, FunctionKind, Imm, Module, Op, SourceMap, Span, Type};
 use registers::max_live_words;
 use smallvec::SmallVec;
 use std::collections::HashSet;
@@ -34,8 +34,28 @@ pub struct FusedPart<'a> {
     pub module: &'a Module,
     /// The kernel.
     pub kernel: FuncId,
+    /// The files that spans of the module point into.
+    pub sources: &'a SourceMap,
     /// For each of its parameters, which parameter of the fused kernel it is.
     pub params: &'a [usize],
+}
+
+/// What decides about a kernel, whatever its arguments.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FusionFacts {
+    /// The reason for which it is launched by itself.
+    pub refusal: Option<&'static str>,
+    /// How it accesses its parameters; empty if it is launched by itself.
+    pub uses: Vec<ArrayUse>,
+}
+
+impl FusionFacts {
+    /// Finds them out.
+    pub fn of(module: &Module, kernel: FuncId) -> FusionFacts {
+        let refusal = refusal(module, kernel);
+        let uses = if refusal.is_none() { array_uses(module, kernel) } else { Vec::new() };
+        FusionFacts { refusal, uses }
+    }
 }
 
 /// Returns why a kernel is launched by itself, whatever stands beside it; nothing if it need not be.
@@ -75,13 +95,14 @@ pub fn conflict(first: &Function, second: &Function) -> Option<&'static str> {
     None
 }
 
-/// A kernel that does, in each thread, what the kernels of several parts do, in order; nothing if it would be too large:
-/// in instructions, or in what a thread holds at a time.
+/// A kernel that does, in each thread, what the kernels of several parts do, in order, and the files that its spans point
+/// into, so that what is found in it is said of the part's source; nothing if it would be too large: in instructions, or
+/// in what a thread holds at a time.
 ///
 /// # Panics
 ///
 /// If a part maps no parameter to one of the fused kernel's, or two of different types to the same.
-pub fn fuse(name: &str, parts: &[FusedPart<'_>]) -> Option<(Module, FuncId)> {
+pub fn fuse(name: &str, parts: &[FusedPart<'_>]) -> Option<(Module, FuncId, SourceMap)> {
     let n_params = parts.iter().flat_map(|part| part.params).max().map_or(0, |&last| last + 1);
     let mut params: Vec<Option<(Arc<str>, Type)>> = vec![None; n_params];
     let mut names = HashSet::new();
@@ -99,9 +120,13 @@ pub fn fuse(name: &str, parts: &[FusedPart<'_>]) -> Option<(Module, FuncId)> {
         params.into_iter().map(|param| param.expect("each parameter is one of a part's")).collect();
 
     let mut module = Module::new();
+    let mut sources = SourceMap::new();
     let mut functions = HashSet::from([Arc::from(name)]);
-    let callees: SmallVec<[FuncId; 4]> =
-        parts.iter().map(|part| append(&mut module, part.module, part.kernel, &mut functions)).collect();
+    let mut append_part = |part: &FusedPart<'_>| {
+        let files = sources.merge(part.sources);
+        append(&mut module, part.module, part.kernel, &files, &mut functions)
+    };
+    let callees: SmallVec<[FuncId; 4]> = parts.iter().map(&mut append_part).collect();
     let typed = params.iter().map(|(name, ty)| (&**name, *ty));
     let mut fused = Function::new(name, FunctionKind::Kernel, typed, &[]);
     if let Some(first) = parts.first() {
@@ -110,6 +135,8 @@ pub fn fuse(name: &str, parts: &[FusedPart<'_>]) -> Option<(Module, FuncId)> {
         fused.metadata.kind = Default::default();
         fused.constraints = first.constraints.clone();
     }
+    // Code for GPUs has a table of lines if the kernel itself is in some source.
+    fused.span = callees.first().map_or(Span::NONE, |&first| module.functions[first].span);
     let values: Vec<_> = fused.params().to_vec();
     let mut builder = Builder::new(&mut fused);
     for (part, &callee) in parts.iter().zip(&callees) {
@@ -118,11 +145,16 @@ pub fn fuse(name: &str, parts: &[FusedPart<'_>]) -> Option<(Module, FuncId)> {
     }
     builder.inst(Op::Return, &[], &[], Imm::None);
     let kernel = module.functions.push(fused);
-    is_small(&module, kernel).then_some((module, kernel))
+    is_small(&module, kernel).then_some((module, kernel, sources))
 }
 
-/// Appends a kernel, as a function, with all that it calls. Spans are those of other sources, and are dropped.
-fn append(into: &mut Module, from: &Module, kernel: FuncId, names: &mut HashSet<Arc<str>>) -> FuncId {
+/// Appends a kernel, as a function, with all that it calls. `files` are the files of its spans as those of `into` have
+/// them.
+fn append(into: &mut Module, from: &Module, kernel: FuncId, files: &[FileId], names: &mut HashSet<Arc<str>>) -> FuncId {
+    let located = |span: Span| match files.get(span.file.as_u32() as usize) {
+        Some(&file) => Span { file, ..span },
+        None => Span::NONE,
+    };
     let (from, kernel) = extract(from, kernel);
     let first = into.functions.len() as u32;
     let moved = |id: FuncId| FuncId::from_u32(first + id.as_u32());
@@ -133,11 +165,11 @@ fn append(into: &mut Module, from: &Module, kernel: FuncId, names: &mut HashSet<
         if id == kernel {
             function.kind = FunctionKind::Func;
         }
-        function.span = Span::NONE;
+        function.span = located(function.span);
         function.gradient = function.gradient.map(moved);
         function.replay = function.replay.map(moved);
         for data in function.insts.values_mut() {
-            data.span = Span::NONE;
+            data.span = located(data.span);
             if let Imm::Func(callee) = &mut data.imm {
                 *callee = moved(*callee);
             }
@@ -170,12 +202,18 @@ fn is_small(module: &Module, kernel: FuncId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use polyloom_ir::{FileId, parse_module, verify_module};
+    use polyloom_ir::{SourceFile, parse_module, verify_module};
 
     fn parsed(text: &str) -> (Module, FuncId) {
         let module = parse_module(text, FileId::from_u32(0)).expect("the text is HIR");
         let kernel = module.find("k").expect("it has a kernel `k`");
         (module, kernel)
+    }
+
+    fn sources(name: &str, text: &str) -> SourceMap {
+        let mut sources = SourceMap::new();
+        sources.add(SourceFile::new(name, text, 1));
+        sources
     }
 
     #[test]
@@ -193,17 +231,46 @@ mod tests {
               return
             }",
         );
+        let none = SourceMap::new();
         let parts = [
-            FusedPart { module: &first, kernel: k1, params: &[0, 1] },
-            FusedPart { module: &first, kernel: k1, params: &[1, 2] },
+            FusedPart { module: &first, kernel: k1, sources: &none, params: &[0, 1] },
+            FusedPart { module: &first, kernel: k1, sources: &none, params: &[1, 2] },
         ];
-        let (module, kernel) = fuse("k+k", &parts).expect("they are small");
+        let (module, kernel, _) = fuse("k+k", &parts).expect("they are small");
         verify_module(&module).expect("the fused kernel is valid");
         let names: Vec<&str> = module.functions.values().map(|function| &*function.name).collect();
         assert_eq!(names, ["k", "f", "k_2", "f_2", "k+k"]);
         let fused = &module.functions[kernel];
         let params: Vec<&str> = fused.param_names.iter().map(|name| &**name).collect();
         assert_eq!(params, ["x", "y", "y_2"]);
+    }
+
+    #[test]
+    fn spans_are_those_of_the_parts_in_their_files() {
+        let text = |name: &str| {
+            format!(
+                "kernel @k(%0 {name}: array<f32, 1>) {{\n%1: i32 = tid 0\n%2: f32 = array_load %0, %1\narray_store %0, %1, %2\nreturn\n}}"
+            )
+        };
+        let (first, second) = (text("x"), text("y"));
+        let ((a, k), (b, l)) = (parsed(&first), parsed(&second));
+        let (of_a, of_b) = (sources("a.hir", &first), sources("b.hir", &second));
+        let parts = [
+            FusedPart { module: &a, kernel: k, sources: &of_a, params: &[0] },
+            FusedPart { module: &b, kernel: l, sources: &of_b, params: &[1] },
+            FusedPart { module: &a, kernel: k, sources: &of_a, params: &[2] },
+        ];
+        let (module, _, sources) = fuse("k+k+k", &parts).expect("they are small");
+        let mut stores = Vec::new();
+        for function in module.functions.values() {
+            function.walk(function.body, &mut |_, data| {
+                if data.op == Op::ArrayStore {
+                    let (file, position) = sources.locate(data.span).expect("it has a place");
+                    stores.push(format!("{file}:{}", position.line));
+                }
+            });
+        }
+        assert_eq!(stores, ["a.hir:4", "b.hir:4", "a.hir:4"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::device::CudaDevice;
 use crate::device::layout::RowLayout;
+use crate::device::queue::sealed::SealedEvent;
 use crate::device::{Device as _, DeviceFailure, DeviceId, Event, FillWord, Queue};
 use cudarc::driver::{DriverError, result, sys};
 use std::sync::Arc;
@@ -202,6 +203,8 @@ struct CudaEvent {
 unsafe impl Send for CudaEvent {}
 // SAFETY: as above.
 unsafe impl Sync for CudaEvent {}
+
+impl SealedEvent for CudaEvent {}
 
 impl Event for CudaEvent {
     fn device(&self) -> DeviceId {

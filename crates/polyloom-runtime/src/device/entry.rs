@@ -180,26 +180,35 @@ impl DeviceEntry {
         // SAFETY: the allocation is a report's.
         let read = unsafe { report.queue.read(report.address, &mut bytes) };
         read.map_err(|failure| self.failed(failure))?;
-        Ok(self.trap(&bytes, prepared))
+        self.trap(&bytes, prepared, report.queue.device())
     }
 
-    fn trap(&self, report: &[u8; size_of::<GpuReport>()], prepared: &PreparedLaunch<'_>) -> Option<LaunchError> {
+    fn trap(
+        &self,
+        report: &[u8; size_of::<GpuReport>()],
+        prepared: &PreparedLaunch<'_>,
+        device: DeviceId,
+    ) -> Result<Option<LaunchError>, LaunchError> {
         let word = |offset: u32| {
             let mut word = [0; 8];
             word.copy_from_slice(&report[offset as usize..offset as usize + 8]);
             u64::from_le_bytes(word)
         };
         if word(GpuReport::CLAIMED_OFFSET) == 0 {
-            return None;
+            return Ok(None);
         }
-        let site = self.sites.sites.get(word(GpuReport::SITE_OFFSET) as usize)?.clone();
-        Some(LaunchError::Trap(Box::new(Trap {
+        let number = word(GpuReport::SITE_OFFSET);
+        let Some(site) = usize::try_from(number).ok().and_then(|number| self.sites.sites.get(number)).cloned() else {
+            let reason = format!("internal error: check {number} of the kernel failed, and it has no such check");
+            return Err(self.failed(DeviceFailure::Code { device, reason }));
+        };
+        Ok(Some(LaunchError::Trap(Box::new(Trap {
             kernel: self.name.clone(),
             index: Trap::index_at(&site, word(GpuReport::INDEX_OFFSET) as i64),
             site,
             extent: word(GpuReport::EXTENT_OFFSET) as i64,
             thread: Trap::coordinates(&prepared.extents, prepared.rank, word(GpuReport::THREAD_OFFSET)),
-        })))
+        }))))
     }
 
     /// A device's failure in a launch of this kernel.
@@ -222,5 +231,40 @@ impl<'a> DeviceReport<'a> {
         // SAFETY: the allocation is as large.
         unsafe { queue.fill(RowLayout::one(report.address, size_of::<GpuReport>() as u64), FillWord::U8(0))? };
         Ok(report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polyloom_ir::{FileId, parse_module};
+
+    #[test]
+    fn a_failed_check_that_the_kernel_does_not_have_is_an_error() {
+        let text =
+            "kernel @k(%n n: i32) {\n%zero: i32 = const 0\n%above: bool = gt %n, %zero\nassert \"n\" %above\nreturn\n}";
+        let module = parse_module(text, FileId::from_u32(0)).expect("the text is HIR");
+        let kernel = &module.functions[module.find("k").expect("it has a kernel `k`")];
+        let entry = DeviceEntry::new(kernel, KernelParams::of(kernel));
+        let queue = crate::sim::queue();
+        let mut args = ArgBlock::new();
+        args.scalar(&entry.params, polyloom_ir::Scalar::I32, 1).expect("it fits");
+        // SAFETY: there are no arrays.
+        let prepared = unsafe { entry.prepare(DeviceId::Simulator, &*queue, &[4], &args) };
+        let prepared = prepared.expect("it can be launched").expect("it has threads");
+        let found = |site: u64| {
+            let mut bytes = [0; size_of::<GpuReport>()];
+            for (offset, word) in [(GpuReport::CLAIMED_OFFSET, 1), (GpuReport::SITE_OFFSET, site)] {
+                bytes[offset as usize..offset as usize + 8].copy_from_slice(&word.to_le_bytes());
+            }
+            let report = prepared.report.as_ref().expect("it has a check");
+            // SAFETY: the allocation is a report's.
+            unsafe { queue.write(RowLayout::one(report.address, bytes.len() as u64), &bytes).expect("it is written") };
+            // SAFETY: there are no arrays.
+            unsafe { entry.finish(&prepared) }
+        };
+        assert!(matches!(found(0), Ok(Some(LaunchError::Trap(_)))));
+        let error = found(7).expect_err("there is no check 7").to_string();
+        assert!(error.contains("check 7 of the kernel failed, and it has no such check"), "{error}");
     }
 }

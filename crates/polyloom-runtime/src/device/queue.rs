@@ -125,8 +125,35 @@ pub trait Queue: Send + Sync {
     fn synchronize(&self) -> Result<(), DeviceFailure>;
 }
 
-/// A place in the work of a queue.
-pub trait Event: Send + Sync {
+pub(crate) mod sealed {
+    /// Keeps [`Event`](super::Event) to the queues of this crate, because a CUDA queue hands the handle that an event gives
+    /// to the driver.
+    pub trait SealedEvent {}
+}
+
+/// A place in the work of a queue. [`Queue::record`] makes one; there are no others.
+///
+/// ```compile_fail
+/// use polyloom_runtime::{DeviceFailure, DeviceId, Event};
+///
+/// struct OtherEvent;
+///
+/// impl Event for OtherEvent {
+///     fn device(&self) -> DeviceId {
+///         DeviceId::Cpu
+///     }
+///     fn is_done(&self) -> Result<bool, DeviceFailure> {
+///         Ok(true)
+///     }
+///     fn synchronize(&self) -> Result<(), DeviceFailure> {
+///         Ok(())
+///     }
+///     fn seconds_since(&self, earlier: &dyn Event) -> Result<f64, DeviceFailure> {
+///         Ok(0.0)
+///     }
+/// }
+/// ```
+pub trait Event: sealed::SealedEvent + Send + Sync {
     /// Returns which device's it is.
     fn device(&self) -> DeviceId;
     /// The driver's handle of it, a `CUevent`; 0 where there is no driver.
@@ -169,6 +196,8 @@ impl ImmediateEvent {
         Arc::new(ImmediateEvent { device, at: Instant::now() })
     }
 }
+
+impl sealed::SealedEvent for ImmediateEvent {}
 
 impl Event for ImmediateEvent {
     fn device(&self) -> DeviceId {

@@ -47,7 +47,7 @@ impl UniformityWalk<'_> {
         let is_row = (y, z) == (1, 1);
         let whole_warps = is_row || x % WARP_SIZE == 0;
         match (self.context.threads, imm) {
-            (ThreadScope::Row, _) => ValueShape::Varying,
+            (ThreadScope::Row | ThreadScope::Iteration, _) => ValueShape::Varying,
             (_, Imm::Axis(1..)) if is_row => ValueShape::Uniform,
             (ThreadScope::Block, Imm::Axis(0)) if is_row => NEXT,
             (ThreadScope::Block, _) => ValueShape::Varying,

@@ -11,6 +11,7 @@ use crate::ir::*;
 use crate::lower::{BodyUnit, GroupThread, KernelArguments, LineTable, Result};
 use crate::lower::{CompiledCallees, fast_math, set_attributes, used_values};
 use crate::target::HostProcessor;
+use cranelift_entity::SecondaryMap;
 use polyloom_codegen::{ArgLayout, CodegenError, EmitRequest, GpuLaunch, GridShape, SiteTable};
 use polyloom_ir::{Function, MAX_DIMS, Type};
 use std::ffi::CString;
@@ -51,16 +52,19 @@ pub(super) fn kernel(
 
     ir.set_fast_math(fast_math(func.metadata.float_mode));
     let (params, arrays) = KernelArguments::Params { function, first: 1 }.load(ir, func, variant)?;
-    let (used, sites) = (used_values(func), SiteTable::of(func));
+    // One lane needs no indices that it shares.
+    let (used, indexes, sites) = (used_values(func), SecondaryMap::new(), SiteTable::of(func));
     let unit = BodyUnit {
         ir,
         processor,
         module,
         func,
         lanes: 1,
+        parallel: &[],
         alone: false,
         uniformity: None,
         used: &used,
+        indexes: &indexes,
         sites: &sites,
         arrays: &arrays,
         params: &params,

@@ -166,6 +166,7 @@ fn split(
         use_chunks: FxHashMap::default(),
         n_chunks: 0,
         current: ThreadLoop::default(),
+        is_ordered: false,
         frames: Vec::new(),
         own_counter: None,
         exits: FxHashMap::default(),
@@ -272,6 +273,8 @@ struct BlockSplitter<'a> {
     use_chunks: FxHashMap<Use, ThreadLoop>,
     n_chunks: u32,
     current: ThreadLoop,
+    /// True if a thread of the loop that is being made does something that those after it wait for.
+    is_ordered: bool,
     frames: Vec<OuterFrame>,
     /// Holds what the next region begins with.
     own_counter: Option<ThreadItem>,
@@ -377,6 +380,7 @@ impl BlockSplitter<'_> {
         body: impl FnOnce(&mut Self, &mut ThreadContext, &[Value]) -> SmallVec<[Value; 4]>,
     ) -> SmallVec<[Value; 2]> {
         self.forget_line();
+        self.is_ordered = false;
         let zero = self.emit.int(0);
         let mut at = ThreadContext {
             thread: zero,
@@ -436,11 +440,28 @@ impl BlockSplitter<'_> {
     /// Ends the loop over threads.
     fn end_threads(&mut self, this: emit::OpenLoop, next: &[Value]) -> SmallVec<[Value; 2]> {
         if !self.is_at_dead_end() {
-            return self.emit.end_loop(this, next);
+            let inst = this.inst;
+            let results = self.emit.end_loop(this, next);
+            if results.is_empty() && self.text.is_none() && self.may_run_in_step(inst) {
+                self.emit.func.insts[inst].imm = Imm::Parallel;
+            }
+            return results;
         }
         self.emit.inst(Op::Unreachable, &[], &[], Imm::None);
         self.emit.leave_loop(&this);
         self.emit.func.insts[this.inst].results.clone()
+    }
+
+    /// True if the threads of a loop may run at the same time, one instruction after the other: what they access in
+    /// common between two barriers they access without an order, or by updates that stay updates here.
+    fn may_run_in_step(&self, threads: Inst) -> bool {
+        let func = &self.emit.func;
+        let mut may = !self.is_ordered;
+        func.walk(func.insts[threads].regions[0], &mut |_, data| {
+            let leaves = data.op == Op::Return || data.imm == Imm::Target(threads);
+            may &= !leaves && !matches!(data.op, Op::Print | Op::Assert | Op::Check);
+        });
+        may
     }
 
     /// Ends the current region with `yield`, unless its end is not reached.

@@ -32,6 +32,7 @@ impl BlockSplitter<'_> {
                 return;
             }
             (Op::Clock, _) => {
+                self.is_ordered = true;
                 let (array, zero) = (self.clock(), self.emit.int(0));
                 let one = self.emit.constant(Scalar::U64, 1);
                 let time = self.emit.load(array, &[zero]);
@@ -408,6 +409,7 @@ impl BlockSplitter<'_> {
         let (array, indices) = self.place(at, data.operands[0], indices);
         let is_own = func.ty(data.operands[0]).space() == Some(polyloom_ir::AddressSpace::Shared);
         if is_own {
+            self.is_ordered = true;
             let old = self.emit.load(array, &indices);
             let new = self.combine(data.op, old, &values);
             self.emit.store(array, &indices, new);

@@ -1,0 +1,286 @@
+//! What a thread costs, run alone and as one lane of a group: an estimate from HIR that decides between the two.
+//!
+//! Numbers are cycles of a recent x86-64 core, per thread. They were fitted to kernels measured both ways
+//! (`docs/design/cpu-strategies.md`); what counts is their ratio.
+
+use super::calls::used_values;
+use super::private_arrays::private_params;
+use polyloom_codegen::CodeVariant;
+use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};
+use polyloom_ir::op::OpGroup;
+use polyloom_ir::{Function, Imm, Inst, InstData, Module, Op, Region, Value, ValueDef};
+use rustc_hash::FxHashMap;
+
+/// Iterations that a loop is taken to have.
+const ITERATIONS: f32 = 16.0;
+/// Cycles until a sum or product of floats can be used.
+const LATENCY: f32 = 4.0;
+/// Lanes wait for the one among them that takes longest: the share of a group's work that is of use, inverted, in loops
+/// that each thread leaves by itself.
+const WAITING: f32 = 2.0;
+/// A branch that goes either way is often predicted wrongly.
+const MISPREDICTED: f32 = 4.0;
+
+/// Cycles per thread.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct ThreadCost {
+    /// Of threads that run one after the other.
+    pub(crate) alone: f32,
+    /// Of threads that run as lanes.
+    pub(crate) in_group: f32,
+}
+
+impl ThreadCost {
+    /// Estimates a region of a kernel in groups of `lanes` threads, whose values take `n_registers` vector registers each.
+    pub(crate) fn of(
+        module: &Module,
+        func: &Function,
+        region: Region,
+        uniformity: &Uniformity,
+        variant: &CodeVariant,
+        (lanes, n_registers): (u32, f32),
+    ) -> ThreadCost {
+        let copied = private_params(func, &used_values(func), variant);
+        let model = CostModel { module, func, uniformity, variant, copied: &copied, lanes: lanes as f32, n_registers };
+        model.region(region, false)
+    }
+
+    fn add(&mut self, other: ThreadCost, factor: f32) {
+        self.alone += factor * other.alone;
+        self.in_group += factor * other.in_group;
+    }
+}
+
+struct CostModel<'a> {
+    module: &'a Module,
+    func: &'a Function,
+    uniformity: &'a Uniformity,
+    variant: &'a CodeVariant,
+    /// The arrays that ranges of threads have copies of.
+    copied: &'a [(usize, Op)],
+    lanes: f32,
+    n_registers: f32,
+}
+
+/// How the elements lie that neighbouring threads access.
+enum Access {
+    /// It is one element.
+    One,
+    /// They follow each other.
+    Row,
+    /// They are components of neighbouring vectors or matrices.
+    Component,
+    /// They are components of vectors or matrices anywhere.
+    Block,
+    /// They are anywhere.
+    Apart,
+    /// Each thread goes along elements of its own that follow each other: at powers of two apart, a group's compete for
+    /// the same places of the cache.
+    Walk,
+}
+
+impl CostModel<'_> {
+    /// Estimates the instructions of a region. `masked`: some lanes of a group may not execute it.
+    fn region(&self, region: Region, masked: bool) -> ThreadCost {
+        let mut sum = ThreadCost::default();
+        for &inst in &self.func.regions[region].insts {
+            sum.add(self.inst(inst, masked), 1.0);
+        }
+        sum
+    }
+
+    fn inst(&self, inst: Inst, masked: bool) -> ThreadCost {
+        let data = &self.func.insts[inst];
+        match data.op {
+            Op::If => {
+                let mut cost = ThreadCost { alone: 0.5, in_group: 0.5 / self.lanes };
+                let parts = !self.uniformity.cond_is_uniform(inst);
+                let is_branch = data.regions.iter().any(|&region| self.func.regions[region].insts.len() > 2);
+                cost.alone += if parts && is_branch { MISPREDICTED } else { 0.0 };
+                for &region in &data.regions {
+                    let side = self.region(region, masked || parts);
+                    cost.alone += 0.5 * side.alone;
+                    cost.in_group += if parts { side.in_group } else { 0.5 * side.in_group };
+                }
+                cost
+            }
+            Op::ForRange | Op::While => self.iterations(inst, masked),
+            Op::Block => data.regions.first().map(|&region| self.region(region, masked)).unwrap_or_default(),
+            Op::ArrayLoad | Op::LoadReadonly => self.access(data, masked),
+            Op::ArrayStore => self.access(data, masked),
+            Op::Call => {
+                let Imm::Func(callee) = data.imm else { return ThreadCost::default() };
+                let size = self.module.functions.get(callee).map_or(10, |callee| callee.insts.len()) as f32;
+                self.work(data, 0.5 * size)
+            }
+            _ if data.op.info().is_terminator() => ThreadCost::default(),
+            _ => match data.op.info().group {
+                OpGroup::Atomic => self.atomic(data),
+                OpGroup::Core if data.op == Op::Const => ThreadCost::default(),
+                OpGroup::Index => ThreadCost::default(),
+                _ => self.work(data, self.cycles(data)),
+            },
+        }
+    }
+
+    /// Cycles of a pure op of which nothing else waits.
+    fn cycles(&self, data: &InstData) -> f32 {
+        let ty = data.operands.first().and_then(|&value| self.func.ty(value).as_scalar());
+        let is_int = ty.is_some_and(polyloom_ir::Scalar::is_int);
+        match data.op {
+            Op::Div | Op::Mod if is_int => 6.0,
+            Op::Div | Op::Sqrt => 3.0,
+            Op::Mod => 20.0,
+            _ if data.op.info().group == OpGroup::Math && !matches!(data.op, Op::Abs | Op::Min | Op::Max | Op::Fma) => {
+                20.0
+            }
+            _ => 0.2,
+        }
+    }
+
+    fn work(&self, data: &InstData, cycles: f32) -> ThreadCost {
+        let varies = data.results.iter().chain(&data.operands).any(|&value| self.shape(value) == ValueShape::Varying);
+        let registers = if varies { self.n_registers * 2.0 } else { 1.0 };
+        ThreadCost { alone: cycles, in_group: cycles * registers / self.lanes }
+    }
+
+    fn atomic(&self, data: &InstData) -> ThreadCost {
+        let varies = data.operands[1..].iter().any(|&value| self.shape(value) != ValueShape::Uniform);
+        let array = self.func.param_index(data.operands[0]);
+        let is_copied = self.copied.iter().any(|&(copied, _)| Some(copied) == array);
+        let alone = if self.variant.facts.alone || is_copied { 1.5 } else { 20.0 };
+        ThreadCost { alone, in_group: if varies { alone + 6.0 } else { 1.0 } }
+    }
+
+    fn access(&self, data: &InstData, masked: bool) -> ThreadCost {
+        let is_store = data.op == Op::ArrayStore;
+        let (alone, per_lane) = if is_store { (0.6, 1.0 / self.lanes) } else { (0.3, 0.5 / self.lanes) };
+        let in_group = match self.access_of(data) {
+            Access::One => per_lane,
+            Access::Row => per_lane * self.n_registers,
+            Access::Component => 2.0 * per_lane * self.n_registers + 0.1,
+            Access::Block if !is_store && !masked => 0.6,
+            Access::Block | Access::Apart => {
+                if is_store {
+                    1.5
+                } else {
+                    1.0
+                }
+            }
+            Access::Walk => 5.0,
+        };
+        ThreadCost { alone, in_group }
+    }
+
+    fn access_of(&self, data: &InstData) -> Access {
+        let array = data.operands[0];
+        let Some((_, n_dims)) = self.func.ty(array).as_array() else { return Access::One };
+        let mut indices = &data.operands[1..=usize::from(n_dims)];
+        if indices.iter().all(|&index| self.shape(index).is_uniform()) {
+            return Access::One;
+        }
+        let is_dense = self.func.param_index(array).is_none_or(|param| self.variant.facts.array(param).contiguous);
+        let n_all = indices.len();
+        while let [before @ .., last] = indices
+            && self.func.as_const(*last).is_some()
+            && !before.is_empty()
+        {
+            indices = before;
+        }
+        let has_components = indices.len() < n_all;
+        let Some((&last, outer)) = indices.split_last() else { return Access::One };
+        if !is_dense {
+            return Access::Apart;
+        }
+        let outer_vary = outer.iter().any(|&index| !self.shape(index).is_uniform());
+        match self.shape(last) {
+            ValueShape::Affine { stride: 1 | -1, .. } if !outer_vary => {
+                if has_components {
+                    Access::Component
+                } else {
+                    Access::Row
+                }
+            }
+            ValueShape::Uniform if outer_vary && !has_components => Access::Walk,
+            _ if has_components => Access::Block,
+            ValueShape::Varying if self.adds_counter(last) => Access::Walk,
+            _ => Access::Apart,
+        }
+    }
+
+    /// True for a sum of the counter of a loop and what each thread has of its own.
+    fn adds_counter(&self, index: Value) -> bool {
+        let ValueDef::Result(inst, _) = self.func.values[index].def else { return false };
+        let data = &self.func.insts[inst];
+        let is_counter = |value: &Value| match self.func.values[*value].def {
+            ValueDef::Param(region, 0) => region != self.func.body,
+            _ => false,
+        };
+        data.op == Op::Add
+            && data.operands.iter().any(is_counter)
+            && data.operands.iter().any(|&value| self.is_product(value))
+    }
+
+    /// True for products and for what casts them, such as the place where a thread's row begins.
+    fn is_product(&self, value: Value) -> bool {
+        let ValueDef::Result(inst, _) = self.func.values[value].def else { return false };
+        let data = &self.func.insts[inst];
+        match data.op {
+            Op::Mul => true,
+            Op::Cast => self.is_product(data.operands[0]),
+            _ => false,
+        }
+    }
+
+    fn iterations(&self, inst: Inst, masked: bool) -> ThreadCost {
+        let data = &self.func.insts[inst];
+        let mut once = ThreadCost { alone: 0.7, in_group: 0.7 / self.lanes };
+        let parts = !self.uniformity.cond_is_uniform(inst);
+        for &region in &data.regions {
+            once.add(self.region(region, masked || parts), 1.0);
+        }
+        // Short loops of neighbouring threads overlap, as far as their ends are predicted.
+        let latency = self.latency(inst) * if parts { 0.7 } else { 1.0 };
+        once.alone = once.alone.max(latency);
+        once.in_group = once.in_group.max(latency / self.lanes);
+        let mut cost = ThreadCost::default();
+        cost.add(once, ITERATIONS);
+        if parts {
+            cost.alone += MISPREDICTED;
+            cost.in_group *= WAITING;
+        }
+        cost
+    }
+
+    /// Cycles that an iteration waits for what the one before has computed.
+    fn latency(&self, inst: Inst) -> f32 {
+        let Some(&body) = self.func.insts[inst].regions.last() else { return 0.0 };
+        let mut since: FxHashMap<Value, f32> = FxHashMap::default();
+        let is_float = |value: &Value| self.func.ty(*value).as_scalar().is_some_and(polyloom_ir::Scalar::is_float);
+        // Counters run ahead, because the processor does not wait for what depends on them alone.
+        since.extend(self.func.regions[body].params.iter().filter(|param| is_float(param)).map(|&param| (param, 0.0)));
+        for &inner in &self.func.regions[body].insts {
+            let data = &self.func.insts[inner];
+            let longest = data.operands.iter().filter_map(|value| since.get(value)).copied().reduce(f32::max);
+            let Some(longest) = longest else { continue };
+            if data.op == Op::Yield {
+                let floats = data.operands.iter().filter(|value| is_float(value));
+                return floats.filter_map(|value| since.get(value)).copied().fold(0.0, f32::max);
+            }
+            let own = match data.op {
+                Op::Select | Op::Cast => 1.0,
+                Op::Div | Op::Sqrt => 12.0,
+                _ if data.regions.is_empty() => LATENCY,
+                _ => 0.0,
+            };
+            for &result in &data.results {
+                since.insert(result, longest + own);
+            }
+        }
+        0.0
+    }
+
+    fn shape(&self, value: Value) -> ValueShape {
+        self.uniformity.shape(value)
+    }
+}

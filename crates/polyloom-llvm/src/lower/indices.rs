@@ -1,0 +1,127 @@
+//! Indices: quotients and remainders by what the lanes share, `(i + 1) % n` and `i // n`, and places counted from the
+//! end.
+//!
+//! Mostly a quotient is the same in all lanes of a group, and then the remainder grows by a constant from lane to
+//! lane, so that elements at such indices are neighbours. The copy of the body for full groups takes that for granted
+//! where it is so, and leaves groups in which it is not to the other copy ([`super::BailOut`]).
+
+use super::{ExecMask, FunctionLowering, Result, ValueRep};
+use crate::ir::*;
+use cranelift_entity::SecondaryMap;
+use polyloom_ir::{FloatMode, Function, Inst, Op, Scalar, Value, ValueDef};
+
+/// The values from which indices of arrays are computed by integer arithmetic.
+pub(crate) fn index_values(func: &Function) -> SecondaryMap<Value, bool> {
+    let mut found = SecondaryMap::new();
+    let mut pending: Vec<Value> = Vec::new();
+    func.walk(func.body, &mut |_, data| {
+        if matches!(data.op, Op::ArrayLoad | Op::ArrayStore | Op::LoadReadonly) {
+            let n_dims = func.ty(data.operands[0]).as_array().map_or(0, |(_, n_dims)| usize::from(n_dims));
+            pending.extend(&data.operands[1..=n_dims]);
+        }
+    });
+    while let Some(value) = pending.pop() {
+        if std::mem::replace(&mut found[value], true) {
+            continue;
+        }
+        if let ValueDef::Result(inst, _) = func.values[value].def {
+            let data = &func.insts[inst];
+            if matches!(data.op, Op::Add | Op::Sub | Op::Mul | Op::Cast | Op::Select | Op::Div | Op::Mod) {
+                pending.extend(&data.operands);
+            }
+        }
+    }
+    found
+}
+
+impl FunctionLowering<'_, '_> {
+    /// A quotient or remainder of an index by a shared value, where all lanes have one quotient. `None` where this
+    /// cannot be had, and the lanes divide each for itself.
+    pub(super) fn shared_quotient(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
+        let data = &self.func.insts[inst];
+        let is_division =
+            matches!(data.op, Op::Div | Op::Mod) && data.results.first().is_some_and(|&v| self.indexes[v]);
+        if !is_division || self.lanes == 1 || self.exec != ExecMask::Full || self.has_effects || self.bail_out.is_none()
+        {
+            return Ok(None);
+        }
+        let (ValueRep::Affine { base, stride }, ValueRep::Uniform(by)) =
+            (self.rep(data.operands[0])?, self.rep(data.operands[1])?)
+        else {
+            return Ok(None);
+        };
+        let ty = self.scalar_of(data.operands[0])?;
+        // Lanes that are so far apart do not share a quotient often.
+        if !matches!(ty, Scalar::I32 | Scalar::I64) || !(-2..=2).contains(&stride) {
+            return Ok(None);
+        }
+        let ir = self.ir;
+        let llvm = ir.type_of(base);
+        let (zero, distance) = (ir.zero(llvm), (i64::from(self.lanes) - 1) * stride);
+        let quotient = self.arith.emit(Op::Div, ty, ty, &[base, by]);
+        let Some(quotient) = quotient else { return Ok(None) };
+        let remainder = ir.sub(base, ir.mul(quotient, by));
+        // Neither negative nor past the divisor at either end of the group, counted from the first lane's quotient, so
+        // that it is every lane's. All numbers compared are so small that none wraps.
+        let last = ir.add(remainder, ir.int_const(llvm, distance as u64));
+        let (low, high) = if stride >= 0 { (remainder, last) } else { (last, remainder) };
+        let room = ir.int_const(llvm, (1 << (ty.bits() - 1)) - 1 - distance.unsigned_abs());
+        let mut shared = ir.and(ir.icmp(SGE, base, zero), ir.icmp(SLE, base, room));
+        shared = ir.and(shared, ir.icmp(SGE, low, zero));
+        shared = ir.and(shared, ir.icmp(SLT, high, by));
+        let (same, differ) = (ir.block(c"one_quotient"), ir.block(c"many_quotients"));
+        ir.cond_br_unlikely(ir.not(shared), differ, same);
+        ir.switch_to(differ);
+        if let Some(bail_out) = &mut self.bail_out {
+            bail_out.from.push(differ);
+            ir.br(bail_out.target);
+        }
+        ir.switch_to(same);
+        Ok(Some(match data.op {
+            Op::Div => ValueRep::Uniform(quotient),
+            _ => ValueRep::Affine { base: remainder, stride },
+        }))
+    }
+
+    /// The choice `where(i < 0, i + n, i)` as a branch that is predicted, where one thread waits for it in a loop whose
+    /// iterations the processor overlaps. `None` for other choices.
+    pub(super) fn index_from_end(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let is_alone = self.lanes == 1 && !self.arith.processor.is_gpu && !self.frames.is_empty();
+        let &[cond, from_end, plain] = &data.operands[..] else { return Ok(None) };
+        let (ValueDef::Result(test, _), ValueDef::Result(sum, _)) = (func.values[cond].def, func.values[from_end].def)
+        else {
+            return Ok(None);
+        };
+        let (test, sum) = (&func.insts[test], &func.insts[sum]);
+        let is_wrap = self.func.ty(plain).as_scalar().is_some_and(Scalar::is_signed_int)
+            && test.op == Op::Lt
+            && test.operands[0] == plain
+            && func.as_const(test.operands[1]) == Some(0)
+            && sum.op == Op::Add
+            && sum.operands[0] == plain;
+        if !is_alone || !is_wrap || func.metadata.float_mode != FloatMode::Strict || self.not_negative.contains(&plain)
+        {
+            return Ok(None);
+        }
+        let ir = self.ir;
+        let (cond, plain, extent) = (self.rep(cond)?, self.rep(plain)?, self.rep(sum.operands[1])?);
+        let (cond, plain, extent) = (self.base(cond)?, self.base(plain)?, self.base(extent)?);
+        let (from, counts, meet) = (ir.current(), ir.block(c"from_end"), ir.block(c"index"));
+        ir.cond_br_unlikely(cond, counts, meet);
+        ir.switch_to(counts);
+        let behind = ir.add(plain, extent);
+        ir.br(meet);
+        ir.switch_to(meet);
+        let index = ir.phi(ir.type_of(plain));
+        ir.add_incoming(index, plain, from);
+        ir.add_incoming(index, behind, counts);
+        Ok(Some(ValueRep::Uniform(index)))
+    }
+
+    /// True if `value < bound` is known not to hold, because `bound` is zero.
+    pub(super) fn is_known_not_negative(&self, value: Value, bound: Value) -> bool {
+        self.not_negative.contains(&value) && self.func.as_const(bound) == Some(0)
+    }
+}

@@ -1,0 +1,204 @@
+//! Copies of small arrays that a kernel only updates, for each range of threads.
+//!
+//! A histogram is updated by every thread, and each update is an exclusive access. Where the order of updates makes no
+//! difference to the bits, those of integers, a range of threads that is long beside the array updates a copy on its
+//! stack instead, without exclusive access, and brings that to the array once, at its end.
+//!
+//! Design: `docs/design/atomic-updates.md`.
+
+use super::entry::BodyUnit;
+use super::memory::ArrayArg;
+use crate::ir::*;
+use cranelift_entity::SecondaryMap;
+use polyloom_codegen::{CodeVariant, SiteTable};
+use polyloom_ir::{Function, Imm, Op, Scalar, Value};
+use smallvec::SmallVec;
+
+/// Most bytes of all copies.
+const MAX_BYTES: u64 = 32 << 10;
+/// Threads of a range for every element of a copy that make up for its being set and read.
+const THREADS_PER_ELEMENT: i64 = 16;
+/// Copies of one array, of which threads take turns: an update of an element waits for the one before of the same, and
+/// neighbouring threads often update the same.
+const N_COPIES: u64 = 4;
+
+/// An array with copies.
+pub(crate) struct PrivateArray {
+    /// Its index among the parameters.
+    array: usize,
+    /// The op that brings what a copy holds to the array.
+    op: Op,
+    elem: Scalar,
+    pointer: Val,
+    n_elements: Val,
+    /// Where the copies are that each range makes.
+    table: Val,
+}
+
+/// Says where the copies of an array are that threads take turns at: the first is where the array would be.
+#[derive(Clone, Copy)]
+pub(crate) struct PrivateCopies {
+    bytes_apart: Val,
+}
+
+impl PrivateCopies {
+    /// The element of a thread's own copy in place of that of the first.
+    pub(super) fn own(self, ir: &IrEmitter<'_>, element: Val, thread: Val) -> Val {
+        let number = ir.and(thread, ir.i64_const(N_COPIES as i64 - 1));
+        ir.offset(ir.int(8), element, ir.mul(number, self.bytes_apart))
+    }
+}
+
+/// The op that brings many updates by `op` to an element at once, if their order makes no difference.
+fn merging_op(op: Op) -> Option<Op> {
+    match op {
+        Op::AtomicAdd | Op::AtomicSub => Some(Op::AtomicAdd),
+        Op::AtomicMin | Op::AtomicMax | Op::AtomicAnd | Op::AtomicOr | Op::AtomicXor => Some(op),
+        _ => None,
+    }
+}
+
+/// The bits of the value that changes no element.
+fn identity(op: Op, elem: Scalar) -> u64 {
+    let ones = u64::MAX >> (64 - elem.bits());
+    let half = 1u64 << (elem.bits() - 1);
+    match (op, elem.is_signed_int()) {
+        (Op::AtomicMin, true) => half - 1,
+        (Op::AtomicMax, true) => half,
+        (Op::AtomicMin, false) | (Op::AtomicAnd, _) => ones,
+        _ => 0,
+    }
+}
+
+impl BodyUnit<'_, '_> {
+    /// The arrays that ranges of threads may have copies of.
+    pub(crate) fn private_arrays(&self, copied: &[(usize, Op)]) -> SmallVec<[PrivateArray; 2]> {
+        let mut found: SmallVec<[PrivateArray; 2]> = SmallVec::new();
+        for &(index, op) in copied {
+            let Some(arg) = self.arrays[index].as_ref() else { continue };
+            let n_elements = arg.extents.iter().copied().reduce(|a, b| self.ir.mul(a, b));
+            let n_elements = n_elements.unwrap_or_else(|| self.ir.i64_const(1));
+            let (elem, pointer) = (arg.elem, arg.pointer);
+            found.push(PrivateArray { array: index, op, elem, pointer, n_elements, table: pointer });
+        }
+        let bytes_each = MAX_BYTES / found.len().max(1) as u64;
+        for private in &mut found {
+            private.table = self.ir.alloca(self.ir.array(self.ir.int(64), (bytes_each / 8) as u32));
+        }
+        found
+    }
+
+    /// Whether copies of these arrays pay in a range of so many threads.
+    pub(crate) fn copies_pay(&self, private: &[PrivateArray], n_threads: Val) -> Val {
+        let ir = self.ir;
+        let bytes_each = (MAX_BYTES / private.len().max(1) as u64) as i64;
+        let mut pays = ir.bool_const(true);
+        for array in private {
+            let most = ir.i64_const(bytes_each / (N_COPIES as i64 * i64::from(array.elem.bytes())));
+            pays = ir.and(pays, ir.icmp(ULE, array.n_elements, most));
+            let worth = ir.mul(array.n_elements, ir.i64_const(THREADS_PER_ELEMENT));
+            pays = ir.and(pays, ir.icmp(ULE, worth, n_threads));
+        }
+        pays
+    }
+
+    /// The arrays of the kernel with the copies in place of those that have some. The copies hold nothing yet.
+    pub(crate) fn with_copies(&self, private: &[PrivateArray]) -> Vec<Option<ArrayArg>> {
+        let ir = self.ir;
+        let mut arrays = self.arrays.to_vec();
+        for array in private {
+            let ty = ir.int(array.elem.bits());
+            let nothing = ir.int_const(ty, identity(array.op, array.elem));
+            ir.for_each(ir.mul(array.n_elements, ir.i64_const(N_COPIES as i64)), |index| {
+                ir.store(nothing, ir.offset(ty, array.table, index), array.elem.bytes());
+            });
+            if let Some(arg) = &mut arrays[array.array] {
+                arg.pointer = array.table;
+                let bytes = ir.i64_const(array.elem.bytes().into());
+                arg.copies = Some(PrivateCopies { bytes_apart: ir.mul(array.n_elements, bytes) });
+            }
+        }
+        arrays
+    }
+
+    /// Brings what the copies hold to the arrays.
+    pub(crate) fn merge_copies(&self, private: &[PrivateArray]) {
+        let ir = self.ir;
+        for array in private {
+            let ty = ir.int(array.elem.bits());
+            let nothing = ir.int_const(ty, identity(array.op, array.elem));
+            let op = match (array.op, array.elem.is_signed_int()) {
+                (Op::AtomicMin, true) => RmwOp::LLVMAtomicRMWBinOpMin,
+                (Op::AtomicMin, false) => RmwOp::LLVMAtomicRMWBinOpUMin,
+                (Op::AtomicMax, true) => RmwOp::LLVMAtomicRMWBinOpMax,
+                (Op::AtomicMax, false) => RmwOp::LLVMAtomicRMWBinOpUMax,
+                (Op::AtomicAnd, _) => RmwOp::LLVMAtomicRMWBinOpAnd,
+                (Op::AtomicOr, _) => RmwOp::LLVMAtomicRMWBinOpOr,
+                (Op::AtomicXor, _) => RmwOp::LLVMAtomicRMWBinOpXor,
+                _ => RmwOp::LLVMAtomicRMWBinOpAdd,
+            };
+            let combine = |a: Val, b: Val| match op {
+                RmwOp::LLVMAtomicRMWBinOpMin => ir.binary_intrinsic("llvm.smin", a, b),
+                RmwOp::LLVMAtomicRMWBinOpUMin => ir.binary_intrinsic("llvm.umin", a, b),
+                RmwOp::LLVMAtomicRMWBinOpMax => ir.binary_intrinsic("llvm.smax", a, b),
+                RmwOp::LLVMAtomicRMWBinOpUMax => ir.binary_intrinsic("llvm.umax", a, b),
+                RmwOp::LLVMAtomicRMWBinOpAnd => ir.and(a, b),
+                RmwOp::LLVMAtomicRMWBinOpOr => ir.or(a, b),
+                RmwOp::LLVMAtomicRMWBinOpXor => ir.xor(a, b),
+                _ => ir.add(a, b),
+            };
+            ir.for_each(array.n_elements, |index| {
+                let copy = |number: u64| {
+                    let place = ir.add(index, ir.mul(array.n_elements, ir.i64_const(number as i64)));
+                    ir.load(ty, ir.offset(ty, array.table, place), array.elem.bytes())
+                };
+                let value = (1..N_COPIES).fold(copy(0), |sum, number| combine(sum, copy(number)));
+                let (update, next) = (ir.block(c"update"), ir.block(c"next"));
+                ir.cond_br(ir.icmp(NE, value, nothing), update, next);
+                ir.switch_to(update);
+                ir.atomic_rmw(op, ir.offset(ty, array.pointer, index), value, self.processor.atomic_scope());
+                ir.br(next);
+                ir.switch_to(next);
+            });
+        }
+    }
+}
+
+/// The parameters that ranges of threads may have copies of, with the ops that merge them: dense arrays of integers that
+/// overlap no other, are only updated in ways whose order makes no difference, and of which nobody asks what was there.
+pub(crate) fn private_params(
+    func: &Function,
+    used: &SecondaryMap<Value, bool>,
+    variant: &CodeVariant,
+) -> Vec<(usize, Op)> {
+    // A range that a failed check ends early would have to bring its copies first.
+    if func.metadata.backward || func.metadata.by_block || !SiteTable::of(func).sites.is_empty() {
+        return Vec::new();
+    }
+    let merging = |(index, &param): (usize, &Value)| {
+        let facts = variant.facts.array(index);
+        let (elem, _) = func.ty(param).as_array()?;
+        let may = facts.contiguous && facts.disjoint && elem.is_int();
+        Some((index, only_update(func, used, param).filter(|_| may)?))
+    };
+    func.params().iter().enumerate().filter_map(merging).collect()
+}
+
+/// The op that merges all that is done with an array, if that is to update its elements in ways whose order makes no
+/// difference.
+fn only_update(func: &Function, used: &SecondaryMap<Value, bool>, array: Value) -> Option<Op> {
+    let mut merging = None;
+    let mut is_only_updated = true;
+    func.walk(func.body, &mut |_, data| {
+        if !data.operands.contains(&array) || data.op == Op::Dim {
+            return;
+        }
+        let op = merging_op(data.op).filter(|_| data.imm == Imm::None && !data.results.iter().any(|&old| used[old]));
+        match (op, merging) {
+            (Some(op), None) => merging = Some(op),
+            (Some(op), Some(other)) if op == other => {}
+            _ => is_only_updated = false,
+        }
+    });
+    merging.filter(|_| is_only_updated)
+}

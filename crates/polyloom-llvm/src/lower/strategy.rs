@@ -1,0 +1,99 @@
+//! What is chosen for a kernel before it is lowered: how many threads run at a time, and what is copied.
+//!
+//! Design: `docs/design/cpu-strategies.md`.
+
+use super::calls::used_values;
+use super::private_arrays::private_params;
+use super::width::{GroupWidth, WidthRequest};
+use crate::target::HostProcessor;
+use polyloom_codegen::CodeVariant;
+use polyloom_ir::analysis::uniformity::{ThreadScope, Uniformity, UniformityContext};
+use polyloom_ir::{FuncId, Inst, MAX_DIMS, Module, Op, SourceMap};
+use std::fmt::Write;
+
+/// The choices for one variant of a kernel.
+pub(crate) struct Strategy {
+    pub(crate) uniformity: Uniformity,
+    /// Rank of the launch.
+    pub(crate) rank: u8,
+    /// Of the launch's threads.
+    pub(crate) width: GroupWidth,
+    /// Of the threads of a block, loop by loop.
+    pub(crate) parallel: Vec<(Inst, GroupWidth)>,
+    /// The array parameters that ranges of threads may have copies of, with the ops that bring a copy to its array.
+    pub(crate) copied: Vec<(usize, Op)>,
+}
+
+impl Strategy {
+    /// Chooses; `lanes` is what someone else has chosen for the launch's threads.
+    pub(crate) fn of(
+        module: &Module,
+        kernel: FuncId,
+        variant: &CodeVariant,
+        processor: &HostProcessor,
+        lanes: Option<u32>,
+    ) -> Strategy {
+        let func = &module.functions[kernel];
+        let disjoint = |index: usize| variant.facts.array(index).disjoint;
+        let rank = variant.launch_rank.clamp(1, MAX_DIMS as u8);
+        let threads = if func.metadata.by_block { ThreadScope::Iteration } else { ThreadScope::Row };
+        let context = UniformityContext { disjoint: &disjoint, threads, ..UniformityContext::new(module, rank) };
+        let uniformity = Uniformity::of(func, &context);
+        let request = WidthRequest { module, func, uniformity: &uniformity, variant, processor };
+        // Otherwise blocks that run as lanes would share the memory that the launch gives for one.
+        let given = lanes.filter(|_| !func.metadata.by_block).map(|lanes| GroupWidth { lanes, cost: None });
+        let width = given.unwrap_or_else(|| request.of_launch());
+        let parallel = request.of_parallel_loops();
+        let copied = private_params(func, &used_values(func), variant);
+        Strategy { uniformity, rank, width, parallel, copied }
+    }
+
+    /// The choices in words.
+    pub(crate) fn explain(
+        &self,
+        module: &Module,
+        kernel: FuncId,
+        processor: &HostProcessor,
+        sources: Option<&SourceMap>,
+    ) -> String {
+        let func = &module.functions[kernel];
+        let mut text = format!("kernel `{}`, vector registers of {} bytes\n", func.name, processor.vector_bytes);
+        if func.metadata.by_block {
+            text.push_str("blocks run one by one, the threads of a block between two barriers as loops:\n");
+        } else {
+            let _ = writeln!(text, "threads run {}", in_words(self.width));
+        }
+        for &(inst, width) in &self.parallel {
+            let data = &func.insts[inst];
+            // The loop has no place of its own in the source: what it does first that has one says where it is.
+            let mut span = None;
+            func.walk(data.regions[0], &mut |_, inner| {
+                span = span.or((inner.span != polyloom_ir::Span::NONE).then_some(inner.span));
+            });
+            let line = span.and_then(|span| sources?.locate(span)).map(|(_, at)| format!("line {}: ", at.line));
+            let _ = writeln!(text, "  {}threads {}", line.unwrap_or_default(), in_words(width));
+        }
+        for &(param, op) in &self.copied {
+            let name = func.param_names.get(param).map_or("an array", |name| name);
+            let _ = writeln!(
+                text,
+                "`{name}` is updated by `{}` alone: ranges of many threads update copies of it if it is small",
+                op.name()
+            );
+        }
+        text
+    }
+}
+
+fn in_words(width: GroupWidth) -> String {
+    let way = match width.lanes {
+        1 => "one by one".to_owned(),
+        lanes => format!("in groups of {lanes}"),
+    };
+    match width.cost {
+        Some(cost) => {
+            format!("{way}: about {:.1} cycles each in groups, {:.1} one by one", cost.in_group, cost.alone)
+        }
+        None => way,
+    }
+}

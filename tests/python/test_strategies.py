@@ -1,0 +1,258 @@
+"""Ways of running threads give what threads that run one after the other do: groups, single ones, copies of what is
+updated, quotients that a group shares, loops over the threads of a block."""
+
+import numpy as np
+import polyloom as loom
+import pytest
+
+INT, FLOAT, FLOATS = loom.array(dtype=int), loom.array(dtype=float), loom.array(dtype=float, ndim=2)
+RANDOM = np.random.default_rng(5)
+
+
+@loom.kernel
+def one_of_some(a: INT, first: int, which: int):
+    i = loom.tid()
+    if i * i < first * first:
+        return
+    loom.atomic_add(a, 0, 1)
+    if i == which:
+        a[1] = i
+
+
+def test_a_thread_of_some_stores_for_itself():
+    for which in (34, 16, 63, 20):
+        a = np.zeros(2, np.int32)
+        loom.launch(one_of_some, 64, [a, 16, which])
+        assert a.tolist() == [48, which]
+
+
+@loom.kernel
+def updates(x: INT, sums: INT, least: loom.array(dtype=loom.int64), most: INT, common: INT, some: INT, odd: INT):
+    i = loom.tid()
+    v = x[i]
+    loom.atomic_add(sums, v % 7, v)
+    loom.atomic_sub(sums, v % 5, i)
+    loom.atomic_min(least, i % 3, loom.int64(v))
+    loom.atomic_max(most, i % 3, v)
+    loom.atomic_and(common, i % 2, v)
+    loom.atomic_or(some, i % 2, v)
+    loom.atomic_xor(odd, i % 2, v)
+
+
+@pytest.mark.parametrize("n", [1, 30, 1000, 100_000])
+def test_updates_whose_order_makes_no_difference(n):
+    x = RANDOM.integers(0, 1 << 12, n).astype(np.int32)
+    i = np.arange(n)
+    arrays = [np.full(7, 3, np.int32), np.full(3, 1 << 40), *(np.full(k, 5, np.int32) for k in (3, 2, 2, 2))]
+    sums, least, most, common, some, odd = (a.copy() for a in arrays)
+    for k, v in zip(i, x, strict=True):
+        sums[v % 7] += v
+        sums[v % 5] -= k
+    for k in range(3):
+        least[k] = min([least[k], *x[k::3]])
+        most[k] = max([most[k], *x[k::3]])
+    for k in range(2):
+        for target, op in ((common, np.bitwise_and), (some, np.bitwise_or), (odd, np.bitwise_xor)):
+            target[k] = op.reduce(x[k::2], initial=target[k])
+    for _ in range(3):
+        given = [a.copy() for a in arrays]
+        loom.launch(updates, n, [x, *given])
+        for got, want in zip(given, (sums, least, most, common, some, odd), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+@loom.kernel
+def ring(a: INT, out: INT, by: int):
+    i = loom.tid()
+    n = a.shape[0]
+    out[i] = a[(i + n - 1) % n] + 10 * a[(i + 1) % n] + 100 * a[(i + by) % n]
+
+
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 64, 1000])
+@pytest.mark.parametrize("by", [0, 5, 2_147_483_000])
+def test_neighbours_in_a_ring(n, by):
+    a = RANDOM.integers(0, 9, n).astype(np.int32)
+    at = (np.arange(n, dtype=np.int32) + np.int32(by)).astype(np.int32)
+    # Quotients are truncated, and remainders have the sign of the dividend: an index below zero counts from the end.
+    places = np.fmod(at, n)
+    want = np.roll(a, 1) + 10 * np.roll(a, -1) + 100 * a[places]
+    out = np.zeros(n, np.int32)
+    for _ in range(3):
+        loom.launch(ring, n, [a, out, by])
+        np.testing.assert_array_equal(out, want)
+
+
+@loom.kernel
+def turned(a: FLOAT, out: FLOAT, width: int, height: int):
+    i = loom.tid()
+    out[i] = a[i % height * width + i // height]
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 7), (7, 1), (3, 100), (33, 20), (64, 32), (257, 9)])
+def test_transposition_by_quotients(height, width):
+    a = RANDOM.standard_normal((height, width)).astype(np.float32)
+    out = np.zeros((width, height), np.float32)
+    for _ in range(3):
+        loom.launch(turned, a.size, [a.ravel(), out.ravel(), width, height])
+        np.testing.assert_array_equal(out, a.T)
+
+
+@loom.kernel
+def sums_of_ranges(starts: INT, ends: INT, a: INT, out: INT):
+    i = loom.tid()
+    total = 0
+    for k in range(starts[i], ends[i]):
+        total = total * 3 + a[k]
+    out[i] = total
+
+
+def test_ranges_from_below_zero():
+    a = RANDOM.integers(0, 9, 50).astype(np.int32)
+    starts = RANDOM.integers(-50, 50, 300).astype(np.int32)
+    ends = np.minimum(starts + RANDOM.integers(-3, 12, 300), 50).astype(np.int32)
+    want = []
+    for lo, hi in zip(starts, ends, strict=True):
+        total = 0
+        for k in range(lo, hi):
+            total = total * 3 + int(a[k])
+        want.append(total)
+    out = np.zeros(300, np.int32)
+    for _ in range(3):
+        loom.launch(sums_of_ranges, 300, [starts, ends, a, out])
+        assert out.tolist() == want
+
+
+@loom.kernel
+def rows(x: FLOATS, y: FLOATS, a: float):
+    i = loom.tid()
+    state = 0.0
+    for j in range(x.shape[1]):
+        state = a * state + x[i, j]
+        y[i, j] = state
+
+
+@loom.kernel
+def folded_rows(x: FLOATS, y: FLOATS, a: float):
+    i = loom.tid()
+    state = 0.0
+    for j in range(x.shape[1]):
+        v = state + x[i, j]
+        state = loom.where(v < 0.0, v + a, v)
+        y[i, j] = state
+
+
+def test_floats_are_no_indices():
+    x = RANDOM.standard_normal((70, 20)).astype(np.float32)
+    want, state = np.zeros_like(x), np.zeros(70, np.float32)
+    for j in range(20):
+        state = state + x[:, j]
+        state = np.where(state < 0, state + np.float32(0.3), state)
+        want[:, j] = state
+    y = np.zeros_like(x)
+    for _ in range(3):
+        loom.launch(folded_rows, 70, [x, y, 0.3])
+        np.testing.assert_array_equal(y, want)
+
+
+@pytest.mark.parametrize("shape", [(1, 40), (70, 33), (16, 16), (100, 1), (40, 64)])
+def test_recurrences_along_rows(shape):
+    x = RANDOM.standard_normal(shape).astype(np.float32)
+    want, state = np.zeros_like(x), np.zeros(shape[0], np.float32)
+    for j in range(shape[1]):
+        state = np.float32(0.75) * state + x[:, j]
+        want[:, j] = state
+    y = np.zeros_like(x)
+    for _ in range(3):
+        loom.launch(rows, shape[0], [x, y, 0.75])
+        np.testing.assert_array_equal(y, want)
+
+
+@loom.kernel
+def softmax(x: FLOATS, y: FLOATS):
+    shared = loom.shared_array(shape=64, dtype=float)
+    t = loom.thread_idx()
+    row = loom.block_idx()
+    most = -1e30
+    for j in range(t, x.shape[1], 64):
+        most = loom.max(most, x[row, j])
+    shared[t] = most
+    loom.sync_threads()
+    step = 32
+    while step > 0:
+        if t < step:
+            shared[t] = loom.max(shared[t], shared[t + step])
+        loom.sync_threads()
+        step = step // 2
+    most = shared[0]
+    loom.sync_threads()
+    total = 0.0
+    for j in range(t, x.shape[1], 64):
+        y[row, j] = loom.exp(x[row, j] - most)
+        total += y[row, j]
+    shared[t] = total
+    loom.sync_threads()
+    step = 32
+    while step > 0:
+        if t < step:
+            shared[t] += shared[t + step]
+        loom.sync_threads()
+        step = step // 2
+    total = shared[0]
+    for j in range(t, x.shape[1], 64):
+        y[row, j] = y[row, j] / total
+
+
+@pytest.mark.parametrize("columns", [1, 63, 64, 200])
+def test_reductions_of_blocks(columns):
+    x = RANDOM.standard_normal((5, columns)).astype(np.float32)
+    want = np.exp(x - x.max(axis=1, keepdims=True), dtype=np.float32)
+    want /= want.sum(axis=1, keepdims=True)
+    y = np.zeros_like(x)
+    for _ in range(3):
+        loom.launch(softmax, 5 * 64, [x, y], block_dim=64)
+        np.testing.assert_allclose(y, want, rtol=2e-6)
+
+
+@loom.kernel
+def votes(a: INT, out: INT, limit: int):
+    counts = loom.shared_array(shape=4, dtype=int)
+    t = loom.thread_idx()
+    i = loom.tid()
+    if t < 4:
+        counts[t] = 0
+    loom.sync_threads()
+    loom.atomic_add(counts, a[i] % 4, 1)
+    loom.sync_threads()
+    larger = loom.warp_reduce_add(loom.where(a[i] > limit, 1, 0))
+    if a[i] > limit:
+        return
+    out[i] = counts[a[i] % 4] + 100 * larger
+
+
+def test_updates_of_shared_memory_and_threads_that_leave():
+    a = RANDOM.integers(0, 20, 96).astype(np.int32)
+    want = np.zeros(96, np.int32)
+    for block in range(3):
+        own = slice(32 * block, 32 * block + 32)
+        counts = np.bincount(a[own] % 4, minlength=4)
+        stay = a[own] <= 12
+        want[own][stay] = counts[a[own] % 4][stay] + 100 * (~stay).sum()
+    out = np.zeros(96, np.int32)
+    for _ in range(3):
+        loom.launch(votes, 96, [a, out, 12], block_dim=32)
+        np.testing.assert_array_equal(out, want)
+
+
+def test_explanations():
+    assert "threads run in groups of" in ring.explain()
+    assert "threads run one by one" in rows.explain()
+    assert "`sums` is updated by `atomic_add` alone" in updates.explain()
+    text = softmax.explain()
+    assert text.count("line") > 3 and "threads in groups of" in text
+
+
+@pytest.mark.parametrize("tier", ["interp", "0", "1"])
+def test_on_every_engine(tier, passed_on_tier):
+    assert (
+        passed_on_tier(tier, __file__, "not on_every_engine and not explanations") == 1 + 4 + 21 + 6 + 1 + 1 + 5 + 4 + 1
+    )
