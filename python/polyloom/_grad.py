@@ -79,6 +79,8 @@ class WithGradient(_native.ArrayBase):
         >>> x.grad
         array([0., 0., 0.], dtype=float32)
         """
+        if self._requires_grad and self._grad is not None:
+            return self._grad
         from polyloom._views import Beside, View
 
         owner, here = self._owner(), cast("array", self)

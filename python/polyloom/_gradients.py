@@ -79,6 +79,26 @@ def launch_backward(
     int
         How many bytes the tapes of the kernel's loops have taken.
     """
+    loops, _ = repeatable_backward(
+        kernel, dim, args, adjoints, device, block, has_left=has_left, accumulate=accumulate, keep_seeds=keep_seeds
+    )
+    return loops
+
+
+def repeatable_backward(
+    kernel: _native.Kernel,
+    dim: Sequence[int],
+    args: Sequence[Any],
+    adjoints: Sequence[View | None],
+    device: str,
+    block: Any,
+    *,
+    has_left: bool,
+    accumulate: bool = True,
+    keep_seeds: bool = False,
+) -> tuple[int, _native.BackwardRepeat | None]:
+    """What `launch_backward` does and gives, and what does it again, if that takes no more than the launches of a
+    kernel."""
     return _native.launch_backward(
         kernel,
         dim,
@@ -192,9 +212,9 @@ def launch_adjoint(
         clear_field(adjoint, path)
     for adjoint, path, number in fields:
         add_to_field(adjoint, path, number.storage[0])
-    for each in given if _native.recording_level() else ():
-        if each is not None:
-            _tape.gone_back(each, f"the backward kernel of '{kernel.key}'")
+    if _native.recording_level():
+        gradients = [each for each in given if each is not None]
+        _tape.have_gone_back(gradients, f"the backward kernel of '{kernel.key}'")
     return TapeMemory(0, 0, loops)
 
 

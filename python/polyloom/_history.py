@@ -49,8 +49,11 @@ class Place:
         self.grad, self.array, self.lo, self.hi = grad, array, grad.lo, grad.hi
 
 
-class Region:
+class Region(_native.RegionState):
     """Memory that recorded operations read or write.
+
+    What each launch changes of it is in its native base, so that launches which are recorded again do so without a
+    frame of Python.
 
     Attributes
     ----------
@@ -66,17 +69,24 @@ class Region:
         The gradients of what was in it at the beginning.
     changed : str
         What has changed it without being recorded; empty if nothing has.
+    is_current : bool
+        Whether it has not become part of another region.
+    is_single : bool
+        Whether all that is needed and overwritten is one array; `is_needed` then says whether the way back reads it as
+        it is.
     lost : str
         What has overwritten without being recorded what the way back needs; empty if nothing has.
     """
 
+    # Once there are several, those that are needed.
+    _needed: Intervals[Needed]
+    _by_key: dict[Any, Needed]
+
     def __init__(self, device: str, lo: int, hi: int, keep: Any) -> None:
         self.device, self.lo, self.hi = device, lo, hi
         self.keep = [keep]
-        self.needed: Intervals[Needed] = Intervals()
-        self.by_key: dict[Any, Needed] = {}
-        # True if it has not become part of another region.
-        self.is_current = True
+        # The array that is needed and overwritten.
+        self._only: View | None = None
         self.is_written = False
         self.owners: dict[int, array] = {}
         self.gradient: Beside | None = None
@@ -85,11 +95,7 @@ class Region:
         self._integers: dict[Any, View] = {}
         # The arrays that have been looked at for such, and whether they are written.
         self._seen: set[tuple[Any, bool]] = set()
-        self.changed = self.lost = ""
-        # The bytes between the first and the last that operations were given, unless nobody else can write to them, and
-        # their checksum.
-        self._watched: np.ndarray[Any, Any] | None = None
-        self._sum: int | None = None
+        self.lost = ""
         # True if it has been found that nobody else can; whoever hands an array out says so.
         self._is_unseen = False
 
@@ -97,7 +103,7 @@ class Region:
         """Notes that operations are given an array at these addresses."""
         if self._is_unseen:
             return
-        if self._watched is not None:
+        if self.is_watched:
             first, end = self.span()
             if first <= lo and hi <= end:
                 return
@@ -107,36 +113,30 @@ class Region:
             self._is_unseen = True
             return
         if self.device == "cpu":
-            self._watched = layout(lo, (hi - lo,), BYTE, None)
-            self.mark()
+            self.watch_bytes(lo, hi - lo)
 
     @property
     def is_watched(self) -> bool:
         """Whether it shows what changes it."""
-        return self._watched is not None
+        return self.watched is not None
 
     def span(self) -> tuple[int, int]:
         """The addresses of what is watched; all of them if nothing is."""
-        if self._watched is None:
+        if self.watched is None:
             return self.lo, self.hi
-        lo = int(self._watched.ctypes.data)
-        return lo, lo + len(self._watched)
+        lo, n_bytes = self.watched
+        return lo, lo + n_bytes
 
     def watch_all(self) -> None:
         """Notes that somebody else may write to it from now on."""
         self._is_unseen = False
         self.watch(self.lo, self.hi)
 
-    def mark(self) -> None:
-        """Takes what it holds now for what recorded operations have left there."""
-        if self._watched is not None:
-            self._sum = _native.checksum(self._watched)
-
     def look(self) -> None:
         """Looks whether it holds what recorded operations have left there."""
-        if not self.changed and self._watched is not None and _native.checksum(self._watched) != self._sum:
+        if not self.changed and not self.is_intact():
             self.changed = "something that is not recorded, such as an assignment to a NumPy array,"
-            self.lost = self.changed if self.by_key else ""
+            self.lost = self.changed if self.has_needed else ""
 
     def accept(self) -> None:
         """Takes what it holds now for what was meant to be there."""
@@ -188,27 +188,65 @@ class Region:
             values[are_seen] += term.read()[are_seen]
             total.write(values)
 
+    def is_only(self, view: View) -> bool:
+        """Whether all that is needed and overwritten is this array."""
+        if not self.is_single:
+            return False
+        if self._only is None:
+            self._only = view
+        return self._only.key == view.key
+
+    def settle(self) -> None:
+        """Notes that more than one array is needed or overwritten."""
+        if not self.is_single:
+            return
+        self._needed, self._by_key = Intervals(), {}
+        if self.is_needed and self._only is not None:
+            needed = self._by_key[self._only.key] = Needed(self._only)
+            self._needed.add(needed)
+        self.is_single = self.is_needed = False
+
+    @property
+    def has_needed(self) -> bool:
+        """Whether the way back reads something of it as it is."""
+        return self.is_needed if self.is_single else bool(self._by_key)
+
+    def needed_between(self, lo: int, hi: int) -> list[View]:
+        """The arrays with addresses between `lo` and `hi` that the way back reads as they are."""
+        if self.is_single:
+            is_between = self._only is not None and self._only.lo < hi and lo < self._only.hi
+            return [self._only] if self._only is not None and self.is_needed and is_between else []
+        return [needed.view for needed in self._needed.overlapping(lo, hi)]
+
     def need(self, view: View) -> None:
         """Notes elements that the way back reads as they are now."""
-        known = self.by_key.get(view.key)
+        if self.is_only(view):
+            self.is_needed = True
+            return
+        self.settle()
+        known = self._by_key.get(view.key)
         if known is None:
-            known = self.by_key[view.key] = Needed(view)
-            self.needed.add(known)
+            known = self._by_key[view.key] = Needed(view)
+            self._needed.add(known)
         known.kept.clear()
 
     def overwrite(self, view: View) -> bool:
         """Notes that elements are about to be overwritten, and says whether to keep them for the way back."""
+        self.is_written = True
+        if self.is_only(view):
+            is_kept, self.is_needed = self.is_needed, False
+            return is_kept
+        self.settle()
         is_kept = False
-        for needed in self.needed.overlapping(view.lo, view.hi):
+        for needed in self._needed.overlapping(view.lo, view.hi):
             if not needed.view.overlaps(view):
                 continue
             is_kept |= view.key not in needed.kept
             if view.covers(needed.view):
-                self.needed.remove(needed)
-                del self.by_key[needed.view.key]
+                self._needed.remove(needed)
+                del self._by_key[needed.view.key]
             else:
                 needed.kept.add(view.key)
-        self.is_written = True
         return is_kept
 
     def is_all(self, view: View) -> bool:
@@ -310,7 +348,7 @@ class History:
                 raise ValueError("two arrays have gradients that share memory: let each have a `grad` of its own")
         regions = self._regions.get(place.grad.device)
         for region in regions.overlapping(place.lo, place.hi) if regions is not None else []:
-            if any(needed.view.overlaps(place.grad) for needed in region.needed.overlapping(place.lo, place.hi)):
+            if any(needed.overlaps(place.grad) for needed in region.needed_between(place.lo, place.hi)):
                 raise ValueError(
                     "the `grad` of an array shares memory with an array that a recorded operation needs on the way "
                     "back: give it one of its own, or give the operation a copy"
@@ -350,7 +388,8 @@ class History:
             regions.remove(each)
             _move(each, made)
         regions.add(made)
-        self._found.clear()
+        if within:
+            self._found.clear()
         return made
 
     def outside(self, device: str, lo: int, hi: int, what: str) -> None:
@@ -358,7 +397,7 @@ class History:
         regions = self._regions.get(device)
         for region in regions.overlapping(lo, hi) if regions is not None else []:
             region.changed = region.changed or what
-            if region.needed.overlapping(lo, hi):
+            if region.needed_between(lo, hi):
                 region.lost = region.lost or what
 
     def handed_out(self, root: np.ndarray[Any, Any]) -> None:
@@ -370,7 +409,7 @@ class History:
     def check(self) -> None:
         """Refuses to go back over what has been lost."""
         for region in self:
-            if region.by_key:
+            if region.has_needed:
                 region.look()
         self.check_lost()
 
@@ -387,11 +426,13 @@ class History:
 def _move(old: Region, new: Region) -> None:
     """Makes one region part of another."""
     old.is_current = False
+    old.settle()
+    new.settle()
     new.keep += old.keep
     new.watch(*old.span())
-    for needed in old.needed:
-        new.needed.add(needed)
-    new.by_key |= old.by_key
+    for needed in old._needed:
+        new._needed.add(needed)
+    new._by_key |= old._by_key
     new.is_written |= old.is_written
     new.owners |= old.owners
     new.changed, new.lost = new.changed or old.changed, new.lost or old.lost

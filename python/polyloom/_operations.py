@@ -16,11 +16,11 @@ import numpy as np
 
 from polyloom import _native
 from polyloom._arrays import array
-from polyloom._gradients import check_aliases, known_of, launch_backward
+from polyloom._gradients import check_aliases, known_of, repeatable_backward
 from polyloom._history import History, Region
 from polyloom._leaves import Leaf, facts_of, place_for
 from polyloom._structs import Struct
-from polyloom._views import Beside, View, view_of
+from polyloom._views import Beside, Storage, View, view_of
 
 # Arguments that stay what they are.
 IMMUTABLE = (int, float, bool, str, np.generic, type(None))
@@ -66,8 +66,8 @@ class Operation:
     # Whether all elements of the array that it writes are replaced.
     replaces = False
 
-    def play_back(self, playback: Playback) -> None:
-        """Carries derivatives back. What has failed and was not finished carries none."""
+    def play_back(self, playback: Playback, times: int) -> None:
+        """Carries derivatives back, so many times. What has failed and was not finished carries none."""
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.saved} bytes saved, {self.loops} for loops>"
@@ -130,7 +130,7 @@ class Launched(Operation):
             tuple([field is not None for field in self._fields]) if self.structs else None,
             tuple(
                 [
-                    (leaf.view.storage.shape, leaf.view.storage.strides, leaf.view.storage.dtype)
+                    leaf.view.key[2:]
                     if leaf.view is not None
                     else leaf.value
                     if isinstance(leaf.value, (int, np.integer))
@@ -144,7 +144,7 @@ class Launched(Operation):
             if len(facts.needs) >= MOST_NEEDS:
                 facts.needs.clear()
             needs = facts.needs[asked] = self._needs_of(kernel, [leaf.view for leaf in leaves], facts.writes)
-        self._is_active = needs.is_active
+        self._needs = needs
         views = [leaf.view for leaf in leaves]
         self.written = [view for view in [views[index] for index in needs.written] if view is not None]
         for index in needs.written if needs.is_active else ():
@@ -171,19 +171,84 @@ class Launched(Operation):
         after = [index for index, (view, is_read, left) in reads if view is not None and is_read and left]
         return Needs(True, written, backward.writes, before, after)
 
-    def play_back(self, playback: Playback) -> None:
-        if not self._is_active:
+    def repeatable(self, history: History) -> tuple[Any, ...] | None:
+        """What there is to note when the launch is recorded again: for `LaunchLog` of the extension module."""
+        regions: dict[int, Region] = {}
+        for view in [view for view, _ in self.arrays if view.storage.size]:
+            region = history.find(view)
+            if region is None or view.device != "cpu":
+                return None
+            regions[id(view)] = region
+
+        def singles(views: Sequence[View]) -> list[tuple[Region, View]] | None:
+            found = [(regions[id(view)], view) for view in views if view.storage.size]
+            return found if all(region.is_only(view) for region, view in found) else None
+
+        needed, written, after = singles(self.needed), singles(self.written), singles(self.needed_after)
+        if self.structs or needed is None or written is None or after is None:
+            return None
+        return (
+            self.again([], None) if self.kept else self,
+            list({id(region): region for region in regions.values()}.values()),
+            [region for region, _ in needed],
+            [(region, view, view.storage) for region, view in written],
+            [region for region, _ in after],
+        )
+
+    def pattern(self) -> tuple[Any, ...] | None:
+        """What there is to note when the kernel is launched on other arrays of the same layout: for `LaunchLog`."""
+        needs = self._needs
+        return None if self.structs else (self, needs.is_active, (needs.before, needs.written, needs.after))
+
+    def alike(self, kept: list[tuple[View, Storage]], args: Sequence[Any], views: Sequence[View | None]) -> Launched:
+        """The same launch on other arrays: arguments with their views."""
+        made = self.again(kept, None)
+        made._args = [arg if view is None else view for arg, view in zip(args, views, strict=True)]
+        made.arrays = [(view, arg) for arg, view in zip(args, views, strict=True) if view is not None]
+        needs, made.loops = self._needs, 0
+        made.written = [view for view in [views[index] for index in needs.written] if view is not None]
+        made.needed = [view for view in [views[index] for index in needs.before] if view is not None]
+        made.needed_after = [view for view in [views[index] for index in needs.after] if view is not None]
+        return made
+
+    def again(self, kept: list[tuple[View, Storage]], args: Sequence[Any] | None) -> Launched:
+        """The same launch, which has overwritten something else, perhaps with other numbers."""
+        made: Launched = Launched.__new__(Launched)
+        made.__dict__.update(self.__dict__)
+        made.kept = [(view, View(held)) for view, held in kept]
+        made.saved = sum([held.nbytes for _, held in kept])
+        if args is not None:
+            made._args = [own if isinstance(own, View) else arg for own, arg in zip(self._args, args, strict=True)]
+        return made
+
+    def play_back(self, playback: Playback, times: int) -> None:
+        if not self._needs.is_active:
+            return
+        repeat = playback.repeat_of(self._args)
+        if repeat is not None:
+            repeat.run(times)
             return
         args = [playback.argument(arg) if isinstance(arg, View) else arg for arg in self._args]
-        numbers = [
-            None if field is None else place_for(facts)
-            for field, facts in zip(self._fields, facts_of(self._kernel).parameters, strict=True)
-        ]
+        numbers = (
+            [
+                None if field is None else place_for(facts)
+                for field, facts in zip(self._fields, facts_of(self._kernel).parameters, strict=True)
+            ]
+            if self.structs
+            else [None] * len(args)
+        )
         adjoints = [
             playback.adjoint(arg) if isinstance(arg, View) else number
             for arg, number in zip(self._args, numbers, strict=True)
         ]
-        self.loops = launch_backward(self._kernel, self._dim, args, adjoints, self._device, self._block, has_left=True)
+        for _ in range(times):
+            self.loops, repeat = repeatable_backward(
+                self._kernel, self._dim, args, adjoints, self._device, self._block, has_left=True
+            )
+            if repeat is not None and not self.structs and not self.needed_after:
+                playback.keep_repeat(self._args, repeat)
+                repeat.run(times - 1)
+                return
         for field, number in zip(self._fields, numbers, strict=True):
             if field is not None and number is not None:
                 playback.add_to_field(field, number.storage[0])
@@ -224,8 +289,8 @@ class Assigned(Operation):
             if to.is_float
         ]
 
-    def play_back(self, playback: Playback) -> None:
-        for target, part in self._copied:
+    def play_back(self, playback: Playback, times: int) -> None:
+        for target, part in self._copied * times:
             self._carry_back(playback, target, part)
 
     def _carry_back(self, playback: Playback, target: View, part: View | None) -> None:
@@ -267,7 +332,11 @@ class Called(Operation):
         self.needed = [view for view in views if view is not None]
         self.arrays = list(zip(self.needed, given, strict=True))
 
-    def play_back(self, playback: Playback) -> None:
+    def play_back(self, playback: Playback, times: int) -> None:
+        for _ in range(times):
+            self._call(playback)
+
+    def _call(self, playback: Playback) -> None:
         from polyloom._tape import watched
 
         # It goes by what the arrays and their `grad` hold.
@@ -302,20 +371,30 @@ class Playback:
         # Maps an array to where its adjoint is in these.
         self._places: dict[Any, View] = {}
         self._before: dict[Region, Beside] = {}
+        # Maps an array that operations have kept to where it is in these.
+        self._put_back: dict[Any, View] = {}
         self._finished: set[Region] = set()
         # Arrays as the operation that is played back has left them, where it asks for that.
         self._after: dict[Any, View] = {}
+        # By the identity of a launch's list of arguments, what goes its way back again, and how many regions were in
+        # `_before` then.
+        self._repeats: dict[int, tuple[_native.BackwardRepeat, int]] = {}
 
     def put_back(self, operation: Operation) -> None:
         """Makes the arrays what they were before an operation."""
-        self._after = {view.key: self.before(view).copy() for view in operation.needed_after}
+        self._after = (
+            {view.key: self.before(view).copy() for view in operation.needed_after} if operation.needed_after else {}
+        )
         for view, held in operation.kept:
-            region = self._history.find(view)
-            if region is None:
-                continue
-            if region not in self._before:
-                self._before[region] = region.copy()
-            self._before[region].place(view).assign(held)
+            place = self._put_back.get(view.key)
+            if place is None:
+                region = self._history.find(view)
+                if region is None:
+                    continue
+                if region not in self._before:
+                    self._before[region] = region.copy()
+                place = self._put_back[view.key] = self._before[region].place(view)
+            place.assign(held)
 
     def check(self) -> None:
         """Refuses to go on if something has overwritten what is needed."""
@@ -330,6 +409,16 @@ class Playback:
     def argument(self, view: View) -> View:
         """The array as the backward kernel of the launch that is played back takes it."""
         return self._after.get(view.key) or self.before(view)
+
+    def keep_repeat(self, args: list[Any], repeat: _native.BackwardRepeat) -> None:
+        """Keeps what goes the way back of a launch with these arguments again."""
+        self._repeats[id(args)] = repeat, len(self._before)
+
+    def repeat_of(self, args: list[Any]) -> _native.BackwardRepeat | None:
+        """What goes the way back of a launch with these arguments again, if that was gone before, with the arrays where
+        they are now."""
+        repeat, n_before = self._repeats.get(id(args), (None, 0))
+        return repeat if n_before == len(self._before) else None
 
     def adjoint(self, view: View) -> View | None:
         """The array of the adjoint of an array."""

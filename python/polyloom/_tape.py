@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from types import TracebackType
 from typing import Any
 
@@ -118,6 +119,7 @@ class Tape:
         self._history = History()
         # The arrays that were given to operations, by what they are views of.
         self._given: dict[Any, Any] = {}
+        self._log = _native.LaunchLog(self._operations)
 
     @property
     def gradients(self) -> Gradients:
@@ -224,6 +226,7 @@ class Tape:
         [<setup/fill: 0 bytes saved, 0 for loops>]
         """
         self._scopes.append(str(scope_name))
+        self._log.clear()
 
     def record_scope_end(self) -> None:
         """Ends the part that `record_scope_begin` has begun last.
@@ -236,6 +239,7 @@ class Tape:
         if not self._scopes:
             raise RuntimeError("record_scope_end() without record_scope_begin()")
         self._scopes.pop()
+        self._log.clear()
 
     def _begin(self, operation: Operation) -> None:
         """Keeps what an operation is going to overwrite and the way back needs."""
@@ -340,12 +344,12 @@ class Tape:
                 self._begin_with(playback, seeds)
             else:
                 self._begin_with_own(playback)
-            for operation in reversed(self._operations):
+            # A launch that was recorded again as it was is the same operation.
+            for operation, repeats in groupby(reversed(self._operations)):
                 playback.put_back(operation)
-                operation.play_back(playback)
+                operation.play_back(playback, sum(1 for _ in repeats))
             playback.finish()
-        for each in self._gradients():
-            gone_back(each, "the way back of a tape")
+        have_gone_back(self._gradients(), "the way back of a tape")
 
     def _gradients(self) -> list[View]:
         """The memory of all gradients there are."""
@@ -410,8 +414,10 @@ class Tape:
                         grad.zero()
             for _, numbers in self._history.structs.values():
                 numbers.clear()
-        for each in self._gradients():
-            overwritten(each.device, each.lo, each.hi, "zero() of a tape")
+        with _lock:
+            for each in self._gradients():
+                _tell(each.device, each.lo, each.hi, "zero() of a tape")
+        _update_level()
 
     def reset(self) -> None:
         """Sets all gradients to zero, and forgets what was recorded."""
@@ -470,9 +476,10 @@ def _update_level() -> None:
     """Says what launches and assignments have to tell: nothing, where they write, or, those of this thread, all."""
     with _lock:
         # Whether a set of weak references is empty takes less than to go through it.
-        everywhere = len(_tapes) > 0 and any(tape._operations or tape._is_recording for tape in _tapes)
+        n_used = sum(1 for tape in _tapes if tape._operations or tape._is_recording) if len(_tapes) else 0
     here = False if _thread.n_pauses else True if _thread.active else None
-    _native.set_recording(everywhere, here)
+    log = _thread.active[0]._log if here and len(_thread.active) == 1 else None
+    _native.set_recording(n_used > 0, here, log, n_used > 1)
 
 
 @contextmanager
@@ -526,6 +533,20 @@ class _Recording:
                     for view in operation.written:
                         tape._history.outside(view.device, view.lo, view.hi, f"'{operation.name}', recorded elsewhere,")
 
+    def pattern(self) -> tuple[Any, ...] | None:
+        """What there is to note when a launch like this is recorded, if one tape has recorded it."""
+        if len(self._begun) != 1 or not isinstance(self._begun[0][1], Launched):
+            return None
+        return self._begun[0][1].pattern()
+
+    def repeatable(self) -> tuple[Any, ...] | None:
+        """What there is to note when the same launch is recorded again, if one tape has recorded it."""
+        if len(self._begun) != 1:
+            return None
+        ((tape, operation),) = self._begun
+        with _lock:
+            return operation.repeatable(tape._history) if isinstance(operation, Launched) else None
+
 
 def record(
     kernel: _native.Kernel, dim: Sequence[int], args: Sequence[Any], device: str, block: Sequence[int] | None
@@ -533,6 +554,33 @@ def record(
     """Called by a launch while tapes record, before it runs."""
     leaves = [leaf for of_argument in leaves_of(kernel, args, device) for leaf in of_argument]
     return record_leaves(kernel._flat, dim, leaves, device, block)
+
+
+def know(value: Any, is_touched: bool, is_written: bool) -> tuple[Any, ...] | None:
+    """Called when a launch like one that was recorded before is given another array: its view, its region, and whether
+    it is all that is needed and overwritten there, if the way back reads it or the launch writes it."""
+    (tape,) = _thread.active
+    view = view_of(value)
+    if view is None or not view.storage.size:
+        return None
+    with _lock:
+        region = tape._history.region(view, value)
+        region.see(view, False)
+        if is_written:
+            region.see(view, True)
+            region.is_written = True
+        if view.is_float:
+            tape._given.setdefault(view.key, value)
+        return view, view.storage, region, is_touched and region.is_only(view)
+
+
+def repeat_failed(operation: Launched) -> None:
+    """Called by a launch like one that was recorded before, when it has failed."""
+    for tape in _thread.active:
+        failed = Operation(operation.name.removeprefix("".join([f"{scope}/" for scope in tape._scopes])))
+        failed.saved, failed.kept, failed.written = operation.saved, operation.kept, operation.written
+        with _lock:
+            tape._end(failed, False)
 
 
 def record_leaves(
@@ -545,9 +593,14 @@ def record_leaves(
 def overwritten(device: str, lo: int, hi: int, what: str) -> None:
     """Called by whatever writes without being recorded while there are tapes."""
     with _lock:
-        for tape in _tapes if len(_tapes) else ():
-            tape._history.outside(device, lo, hi, what)
+        _tell(device, lo, hi, what)
     _update_level()
+
+
+def _tell(device: str, lo: int, hi: int, what: str) -> None:
+    """Tells all tapes where something has written without being recorded."""
+    for tape in _tapes if len(_tapes) else ():
+        tape._history.outside(device, lo, hi, what)
 
 
 def handed_out(root: Storage) -> None:
@@ -557,13 +610,15 @@ def handed_out(root: Storage) -> None:
             tape._history.handed_out(root)
 
 
-def gone_back(view: View, way_back: str) -> None:
-    """Called when a way back that is no tape's has added to an array."""
-    overwritten(view.device, view.lo, view.hi, way_back)
-    if _native.recording_level() == 2:
-        with _lock:
-            for tape in _thread.active:
+def have_gone_back(views: Sequence[View], way_back: str) -> None:
+    """Called when a way back has added to arrays."""
+    with _lock:
+        for view in views:
+            _tell(view.device, view.lo, view.hi, way_back)
+        for tape in _thread.active if _native.recording_level() == 2 else ():
+            for view in views:
                 tape._history.depend(view, way_back)
+    _update_level()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 
 from polyloom import _native
 from polyloom._arrays import array, from_cuda_interface, shared
-from polyloom._memory import clear, is_float, layout
+from polyloom._memory import clear, layout
 
 Storage = np.ndarray[Any, Any]
 
@@ -21,7 +21,7 @@ Storage = np.ndarray[Any, Any]
 ALIGNMENT = 64
 
 
-class View:
+class View(_native.ViewBase):
     """Where the elements of an array are.
 
     Attributes
@@ -32,34 +32,15 @@ class View:
         The memory of a device that they are in.
     lo, hi : int
         The address of the first byte, and of the one past the last.
+    device : str
+        The name of the device.
+    key : tuple
+        What two views of the same elements have in common.
+    is_float : bool
+        Whether there are derivatives with respect to the elements.
     """
 
-    __slots__ = ("_key", "hi", "lo", "memory", "storage")
-
-    def __init__(self, storage: Storage, memory: _native.DeviceMemory | None = None) -> None:
-        self.storage = storage
-        self.memory = memory
-        self.lo, n_bytes = _native.span(storage)
-        self.hi = self.lo + n_bytes
-        self._key: tuple[Any, ...] | None = None
-
-    @property
-    def device(self) -> str:
-        """The name of the device."""
-        return "cpu" if self.memory is None else self.memory.device
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What two views of the same elements have in common."""
-        if self._key is None:
-            storage = self.storage
-            self._key = self.device, self.lo, storage.shape, storage.strides, storage.dtype.str
-        return self._key
-
-    @property
-    def is_float(self) -> bool:
-        """Whether there are derivatives with respect to the elements."""
-        return is_float(self.storage.dtype)
+    __slots__ = ()
 
     def leaves(self) -> list[View]:
         """An array for each field of its structs that is no struct itself; the array alone if it has none."""
@@ -103,10 +84,6 @@ class View:
     def argument(self) -> Any:
         """The array as launches take it."""
         return self.storage if self.memory is None else _native.ArrayBase(self.storage, None, self.memory)
-
-    def touches(self, other: View) -> bool:
-        """Whether the memory from the first to the last element has some of the other's."""
-        return self.lo < other.hi and other.lo < self.hi
 
     def overlaps(self, other: View) -> bool:
         """Whether two arrays may have elements in common."""
@@ -207,12 +184,6 @@ class View:
             self.assign(here)
 
 
-def address_of(storage: Storage) -> int:
-    """The address of the element with all indices 0."""
-    address, _ = storage.__array_interface__["data"]
-    return int(address)
-
-
 def _writable(storage: Storage) -> Storage:
     """The array itself, or where NumPy takes it for read-only, another over its memory."""
     if storage.flags.writeable:
@@ -297,7 +268,7 @@ class Beside:
         self._memory: _native.DeviceMemory | None = None
         if device == "cpu":
             self._raw: Any = (np.zeros if zero else np.empty)(n_bytes, np.uint8)
-            self._raw_address = self._first = address_of(self._raw)
+            self._raw_address = self._first = _native.address_of(self._raw)
         else:
             self._memory = _native.DeviceMemory(device, n_bytes)
             self._first = self._memory.address
@@ -312,7 +283,7 @@ class Beside:
         self._lo, self._memory, self._first, self.n_bytes = lo, view.memory, view.lo, view.hi - view.lo
         if view.memory is None:
             self._raw = np.asarray(_Bytes(view)) if view.storage.size else view.storage
-            self._raw_address = address_of(self._raw)
+            self._raw_address = _native.address_of(self._raw)
         return self
 
     def place(self, view: View) -> View:
@@ -322,7 +293,7 @@ class Beside:
     def _at(self, storage: Storage, dtype: np.dtype[Any]) -> View:
         if not storage.size:
             return View(np.empty(storage.shape, dtype))
-        address = self._first + address_of(storage) - self._lo
+        address = self._first + _native.address_of(storage) - self._lo
         if self._memory is not None:
             return View(layout(address, storage.shape, dtype, storage.strides), self._memory)
         offset = address - self._raw_address

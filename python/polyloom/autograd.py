@@ -445,7 +445,7 @@ def gradcheck_tape(
     passed = True
     for launch in launches:
         kernel = launch._kernel
-        if launch.structs or not launch._is_active or not _is_enabled(kernel):
+        if launch.structs or not launch._needs.is_active or not _is_enabled(kernel):
             continue
         if kernel.key in (blacklist_kernels or ()) or (whitelist_kernels and kernel.key not in whitelist_kernels):
             continue

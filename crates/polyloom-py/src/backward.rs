@@ -10,7 +10,7 @@ use crate::launch_run::queue_of;
 use crate::{arguments, device, sim_settings};
 use polyloom::{
     AdjointAccess, ArgBlock, BackwardArguments, BackwardError, BackwardOptions, DerivativeLaunch, DerivativeRequest,
-    DeviceId, LaunchArgument, LaunchOptions, SimOptions, TapeLimits,
+    DeviceId, LaunchArgument, LaunchOptions, Queue, RepeatableBackward, SimOptions, TapeLimits,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -147,8 +147,9 @@ impl Backward {
 ///
 /// Returns
 /// -------
-/// int
-///     How many bytes the tapes of the kernel's loops have taken.
+/// int, BackwardRepeat
+///     How many bytes the tapes of the kernel's loops have taken, and what goes the same way again; nothing if that takes
+///     more than the launches of a kernel.
 #[pyfunction]
 #[pyo3(signature = (
     kernel, dim, args, adjoints, device, block, *, accumulate, keep_seeds, has_left, tape_bytes, n_cores
@@ -167,7 +168,7 @@ pub(crate) fn launch_backward<'py>(
     has_left: bool,
     tape_bytes: u64,
     n_cores: u64,
-) -> PyResult<u64> {
+) -> PyResult<(u64, Option<BackwardRepeat>)> {
     let (kernel, device) = (kernel.get().one()?, device::named(device)?);
     let borrowed: Arguments<'_, '_> = args.iter().map(Bound::as_borrowed).collect();
     let (mut filled, mut held) = (ArgBlock::new(), SmallVec::new());
@@ -175,12 +176,14 @@ pub(crate) fn launch_backward<'py>(
     let adjoint = |(index, adjoint): (usize, &Option<Bound<'py, PyAny>>)| {
         adjoint.as_ref().map(|adjoint| arguments::adjoint(py, kernel, device, index, adjoint, &mut held)).transpose()
     };
-    let adjoints: Vec<_> = adjoints.iter().enumerate().map(adjoint).collect::<PyResult<_>>()?;
+    let given = adjoints;
+    let adjoints: Vec<_> = given.iter().enumerate().map(adjoint).collect::<PyResult<_>>()?;
     let read_only: Vec<bool> = adjoints.iter().map(|adjoint| matches!(adjoint, Some((_, false)))).collect();
     let adjoints: Vec<_> = adjoints.into_iter().map(|adjoint| adjoint.map(|(array, _)| array)).collect();
     let block = block.filter(|block| !block.is_none()).map(|block| three("block_dim", block)).transpose()?;
     let n_cores = (device == DeviceId::Cpu).then_some(n_cores);
-    let options = BackwardOptions { accumulate, keep_seeds, limits: TapeLimits { bytes: tape_bytes, n_cores }, block };
+    let limits = TapeLimits { bytes: tape_bytes, n_cores };
+    let options = BackwardOptions { accumulate, keep_seeds, limits, block };
     let queue = queue_of(py, device)?;
     let sim =
         if device == DeviceId::Simulator { sim_settings::SimSettings::get().options() } else { SimOptions::default() };
@@ -193,13 +196,39 @@ pub(crate) fn launch_backward<'py>(
             // SAFETY: the caller holds the arrays; their types and ranks have been checked, and which adjoints may be written.
             unsafe { kernel.launch_backward(&queue, &arguments, &options, &launch) }
         })?;
-        if let Ok(report) = done.as_ref().map(|stats| &stats.report)
-            && let Some(report) = report
-        {
-            sim_settings::set_last_report((**report).clone(), started.elapsed());
+        let (stats, repeatable) = done.map_err(|error| backward_error(py, error, interrupt))?;
+        if let Some(report) = stats.report {
+            sim_settings::set_last_report(*report, started.elapsed());
         }
-        done.map(|stats| stats.tape_bytes).map_err(|error| backward_error(py, error, interrupt))
+        let held =
+            || args.iter().chain(given.iter().flatten()).chain(&held).map(|each| each.clone().unbind()).collect();
+        let repeatable = repeatable.filter(|_| device == DeviceId::Cpu);
+        let repeat = repeatable.map(|backward| BackwardRepeat { backward, queue, _held: held() });
+        Ok((stats.tape_bytes, repeat))
     })
+}
+
+/// The way back of a launch that is gone again with the same arrays.
+#[pyclass(frozen, module = "polyloom._native")]
+pub(crate) struct BackwardRepeat {
+    backward: RepeatableBackward,
+    queue: Arc<dyn Queue>,
+    /// The arrays of the launch and its adjoints.
+    _held: Vec<Py<PyAny>>,
+}
+
+#[pymethods]
+impl BackwardRepeat {
+    /// Goes it again, so many times.
+    fn run(&self, py: Python<'_>, times: usize) -> PyResult<()> {
+        guarded(|| {
+            let (done, interrupt) = interruptible(py, |launch| {
+                // SAFETY: this holds the arrays, whose memory NumPy keeps in place; they were checked the first time.
+                unsafe { self.backward.run(&self.queue, launch, times) }
+            })?;
+            done.map(drop).map_err(|error| backward_error(py, error, interrupt))
+        })
+    }
 }
 
 fn backward_error(py: Python<'_>, error: BackwardError, interrupt: Option<PyErr>) -> PyErr {

@@ -272,21 +272,6 @@ impl DeviceMemory {
     }
 }
 
-/// A checksum of the bytes of a dense NumPy array.
-#[pyfunction]
-pub(crate) fn checksum(array: &Bound<'_, PyAny>) -> PyResult<u64> {
-    if !array.getattr("flags")?.getattr("c_contiguous")?.extract::<bool>()? {
-        return Err(PyValueError::new_err("memory that is summed up is that of a dense array"));
-    }
-    let (address, n_bytes) = memory_of(array)?;
-    // SAFETY: the caller holds the array, which is dense and has so many bytes, and NumPy does not free memory that a
-    // reference is held to. Other threads of Python may write to it meanwhile, by NumPy and other libraries or by
-    // launches, none of which is Rust code: such bytes count or do not. Only an operation of the package that has no
-    // launch, as `zero_`, writes by Rust code; a program that runs one on an array in one thread and a launch on it in
-    // another has a race of its own.
-    Ok(array.py().detach(|| unsafe { polyloom::checksum(address, n_bytes) }))
-}
-
 /// Sets the elements of a dense NumPy array that may be written to zero, by all threads that launches may use.
 #[pyfunction]
 pub(crate) fn clear_memory(array: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -192,9 +192,9 @@ pub(crate) fn launch<'py>(
         return RecordedLaunch::capture(kernel, &args, dimensions, over_dim, is_recorded).map(|()| None);
     }
     let done = match watched {
-        TapeRecording::Launches => recorded(kernel, over_dim, &dimensions, args.iter().map(|arg| &**arg), || {
-            run(py, code, &dimensions, &args, TapeRecording::Nothing)
-        }),
+        TapeRecording::Launches => {
+            recorded(kernel, over_dim, &dimensions, &args, || run(py, code, &dimensions, &args, TapeRecording::Nothing))
+        }
         _ => run(py, code, &dimensions, &args, watched),
     };
     drop(owned);

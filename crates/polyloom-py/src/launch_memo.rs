@@ -12,8 +12,10 @@ use crate::launch_dimensions::LaunchDimensions;
 use numpy::npyffi;
 use polyloom::{ArgBlock, Composite, DeviceId, LaunchError, Scalar, Type, VariantChoice};
 use pyo3::prelude::*;
+use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::hash::{Hash, Hasher};
 
 /// Memos of a thread, each for the kernels whose addresses fall to it.
 const N_MEMOS: usize = 16;
@@ -44,7 +46,8 @@ enum ArgumentSnapshot {
 }
 
 /// Everything that a launch looks at of an array.
-struct ArraySnapshot {
+#[derive(PartialEq, Eq)]
+pub(crate) struct ArraySnapshot {
     /// The argument and its type.
     argument: usize,
     class: usize,
@@ -75,7 +78,7 @@ fn storage_of(py: Python<'_>, arg: &Bound<'_, PyAny>) -> Option<(*mut npyffi::Py
 
 impl ArraySnapshot {
     /// Returns nothing of an argument that cannot be kept.
-    fn of(py: Python<'_>, arg: &Bound<'_, PyAny>) -> Option<ArraySnapshot> {
+    pub(crate) fn of(py: Python<'_>, arg: &Bound<'_, PyAny>) -> Option<ArraySnapshot> {
         let (storage, element) = storage_of(py, arg)?;
         // SAFETY: the argument holds the array, of which `layout` asks nothing while Python code may run.
         let (array, descr, [extents, strides]) = unsafe { fields(storage) };
@@ -93,9 +96,25 @@ impl ArraySnapshot {
         })
     }
 
+    /// The same number for arrays with the same extents, strides and elements.
+    pub(crate) fn layout_hash(&self) -> u64 {
+        let mut hasher = FxHasher::default();
+        (&self.layout, self.descr).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Returns true if the other array has the same extents, strides and elements.
+    pub(crate) fn is_like(&self, other: &ArraySnapshot) -> bool {
+        self.layout == other.layout
+            && self.element == other.element
+            && self.descr == other.descr
+            && self.type_number == other.type_number
+            && self.byte_order == other.byte_order
+    }
+
     /// Returns true if the argument is the array that this is of, and has not changed since.
     #[inline]
-    fn is_of(&self, py: Python<'_>, arg: &Bound<'_, PyAny>) -> bool {
+    pub(crate) fn is_of(&self, py: Python<'_>, arg: &Bound<'_, PyAny>) -> bool {
         if arg.as_ptr() as usize != self.argument || arg.get_type_ptr() as usize != self.class {
             return false;
         }

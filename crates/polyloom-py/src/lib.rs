@@ -44,6 +44,9 @@ mod struct_type;
 mod structure;
 mod synth;
 mod tape_recording;
+mod tape_region;
+mod tape_repeats;
+mod view;
 
 use polyloom::{Op, Session};
 use pyo3::exceptions::PyRuntimeError;
@@ -121,6 +124,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<source_unit::SourceUnit>()?;
     module.add_class::<kernel::Kernel>()?;
     module.add_class::<backward::Backward>()?;
+    module.add_class::<backward::BackwardRepeat>()?;
     module.add_class::<function::Function>()?;
     module.add_class::<captures::Captures>()?;
     module.add_class::<recorded_launch::RecordedLaunch>()?;
@@ -128,6 +132,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<queue::Queue>()?;
     module.add_class::<queue::Event>()?;
     module.add_class::<sim::SimModule>()?;
+    module.add_class::<view::ViewBase>()?;
+    module.add_class::<tape_region::RegionState>()?;
+    module.add_class::<tape_repeats::LaunchLog>()?;
     module.add_function(wrap_pyfunction!(device::default_device, module)?)?;
     module.add_function(wrap_pyfunction!(device::set_default_device, module)?)?;
     module.add_function(wrap_pyfunction!(device::check_device, module)?)?;
@@ -138,9 +145,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device::cuda_free_memory, module)?)?;
     module.add_function(wrap_pyfunction!(device::device_properties, module)?)?;
     module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;
-    module.add_function(wrap_pyfunction!(device::checksum, module)?)?;
     module.add_function(wrap_pyfunction!(device::clear_memory, module)?)?;
     module.add_function(wrap_pyfunction!(device::span, module)?)?;
+    module.add_function(wrap_pyfunction!(view::address_of, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_bfloat16_as_bits, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_bits_as_bfloat16, module)?)?;
     module.add_function(wrap_pyfunction!(sim_settings::configure_simulator, module)?)?;

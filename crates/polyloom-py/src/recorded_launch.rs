@@ -238,7 +238,7 @@ impl RecordedLaunch {
             TapeRecording::Graphs => {
                 RecordedLaunch::capture(kernel, &borrowed, dimensions, self.over_dim, self.is_recorded)
             }
-            TapeRecording::Launches => recorded(kernel, self.over_dim, &dimensions, args.iter(), || {
+            TapeRecording::Launches => recorded(kernel, self.over_dim, &dimensions, &borrowed, || {
                 run(py, code, &dimensions, &borrowed, TapeRecording::Nothing)
             }),
             TapeRecording::Writes | TapeRecording::Nothing => run(py, code, &dimensions, &borrowed, watched),

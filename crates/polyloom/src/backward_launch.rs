@@ -58,6 +58,62 @@ pub struct BackwardStats {
     pub report: Option<Box<Report>>,
 }
 
+/// A launch of a backward kernel: what is launched, its extents and its arguments.
+type PartLaunch = (Arc<Kernel>, Vec<u64>, ArgBlock);
+
+/// The launches of a way back that needs nothing prepared for it, so that they are the same each time that it is gone.
+pub struct RepeatableBackward {
+    launches: Vec<PartLaunch>,
+    block: Option<[u32; 3]>,
+}
+
+impl RepeatableBackward {
+    /// Goes the way back again, so many times.
+    ///
+    /// # Errors
+    ///
+    /// [`BackwardError::Launch`].
+    ///
+    /// # Safety
+    ///
+    /// As of the first time: arguments and adjoints are live, and are laid out as they were then.
+    pub unsafe fn run(
+        &self,
+        queue: &Arc<dyn Queue>,
+        launch: &LaunchOptions<'_>,
+        times: usize,
+    ) -> Result<BackwardStats, BackwardError> {
+        let mut stats = BackwardStats::default();
+        for (kernel, dim, block) in (0..times).flat_map(|_| &self.launches) {
+            // SAFETY: passed on to the caller.
+            let done = unsafe { launch_part(kernel, dim, block, self.block, queue, launch) };
+            stats.report = done.map_err(|error| failed(kernel, error))?.report.or(stats.report);
+        }
+        Ok(stats)
+    }
+}
+
+/// Runs a launch of a backward kernel.
+///
+/// # Safety
+///
+/// As [`Kernel::launch_on`].
+unsafe fn launch_part(
+    kernel: &Kernel,
+    dim: &[u64],
+    args: &ArgBlock,
+    block: Option<[u32; 3]>,
+    queue: &Arc<dyn Queue>,
+    launch: &LaunchOptions<'_>,
+) -> Result<LaunchStats, LaunchError> {
+    let threads = block.filter(|_| kernel.needs_blocks() || queue.device() != DeviceId::Cpu);
+    let shared_bytes = kernel.function().metadata.shared_bytes.unwrap_or(0);
+    let n_threads = dim.iter().product();
+    let grid = threads.map(|threads| LaunchConfig::of_threads(n_threads, threads, shared_bytes));
+    // SAFETY: passed on to the caller.
+    unsafe { kernel.launch_on(&**queue, dim, args, &LaunchOptions { grid, ..*launch }) }
+}
+
 /// Why the way back of a launch is not gone.
 #[derive(Debug, thiserror::Error)]
 pub enum BackwardError {
@@ -173,6 +229,17 @@ impl BackwardKernel {
         plan: Option<&TapePlan>,
     ) -> Result<BackwardStats, BackwardError> {
         // SAFETY: passed on to the caller.
+        Ok(unsafe { self.launch_once(run, overwrites, plan)? }.0)
+    }
+
+    /// [`BackwardKernel::launch`], with the launches that it came to.
+    unsafe fn launch_once(
+        &self,
+        run: &BackwardRun<'_>,
+        overwrites: bool,
+        plan: Option<&TapePlan>,
+    ) -> Result<(BackwardStats, Vec<PartLaunch>), BackwardError> {
+        // SAFETY: passed on to the caller.
         let (inputs, _inputs) = unsafe { run.copied(&self.needs.replayed)? };
         let extents: Vec<Option<&[u64]>> = run
             .adjoints
@@ -206,12 +273,15 @@ impl BackwardKernel {
             kept.push(copy);
         }
         if let Some(plan) = plan {
-            return self.launch_parts(run, &inputs, &adjoints, plan);
+            return Ok((self.launch_parts(run, &inputs, &adjoints, plan)?, Vec::new()));
         }
+        let mut done = Vec::new();
         for BackwardLaunch { part, dim, extents } in launches {
-            self.run_part(run, part, &dim, &inputs, &adjoints, &[], &extents)?;
+            let (kernel, block) = self.block_of(run, part, &inputs, &adjoints, &[], &extents)?;
+            (run.run)(kernel, &dim, &block).map_err(|error| failed(kernel, error))?;
+            done.push((kernel.clone(), dim, block));
         }
-        Ok(BackwardStats::default())
+        Ok((BackwardStats::default(), done))
     }
 
     /// Returns what tapes a launch needs, of a kernel that [takes a part](crate::BackwardNeeds::takes_part) of a launch;
@@ -285,22 +355,22 @@ impl BackwardKernel {
         for first in (0..n_threads).step_by(plan.n_places as usize) {
             numbers[first_thread] = first;
             let dim = [plan.n_places.min(n_threads - first)];
-            self.run_part(run, part, &dim, inputs, adjoints, &more, &numbers)?;
+            let (kernel, block) = self.block_of(run, part, inputs, adjoints, &more, &numbers)?;
+            (run.run)(kernel, &dim, &block).map_err(|error| failed(kernel, error))?;
         }
         Ok(BackwardStats { tape_bytes: plan.bytes, report: None })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "they are those of the kernel, in order")]
-    fn run_part(
+    /// The kernel that does a part, and what it is given.
+    fn block_of(
         &self,
         run: &BackwardRun<'_>,
         part: BackwardPart,
-        dim: &[u64],
         inputs: &[Option<ArgArray>],
         adjoints: &[ArgArray],
         tapes: &[ArgArray],
         numbers: &[u64],
-    ) -> Result<(), BackwardError> {
+    ) -> Result<(&Arc<Kernel>, ArgBlock), BackwardError> {
         let kernel = self.kernel_of(part);
         let mut block = run.block_for(kernel, inputs, adjoints)?;
         for array in run.after.iter().chain(tapes) {
@@ -310,8 +380,7 @@ impl BackwardKernel {
             let pushed = block.scalar(kernel.params(), Scalar::I32, number);
             pushed.map_err(|error| failed(kernel, error.into()))?;
         }
-        (run.run)(kernel, dim, &block).map_err(|error| failed(kernel, error))?;
-        Ok(())
+        Ok((kernel, block))
     }
 }
 
@@ -409,7 +478,8 @@ impl BackwardView {
 }
 
 impl Kernel {
-    /// Runs the backward kernel of a launch of this kernel, which takes leaves in place of structs.
+    /// Runs the backward kernel of a launch of this kernel, which takes leaves in place of structs. Gives also what goes the
+    /// same way again, if that needs nothing else.
     ///
     /// # Errors
     ///
@@ -424,7 +494,7 @@ impl Kernel {
         arguments: &BackwardArguments<'_>,
         options: &BackwardOptions,
         launch: &LaunchOptions<'_>,
-    ) -> Result<BackwardStats, BackwardError> {
+    ) -> Result<(BackwardStats, Option<RepeatableBackward>), BackwardError> {
         let BackwardArguments { shape, args, adjoints, .. } = *arguments;
         let views = self.views(args)?;
         let no_name = Arc::from("");
@@ -484,12 +554,8 @@ impl Kernel {
         }
         let report = RefCell::new(None);
         let run = |kernel: &Kernel, dim: &[u64], block: &ArgBlock| {
-            let threads = options.block.filter(|_| kernel.needs_blocks() || queue.device() != DeviceId::Cpu);
-            let shared_bytes = kernel.function().metadata.shared_bytes.unwrap_or(0);
-            let n_threads = dim.iter().product();
-            let grid = threads.map(|threads| LaunchConfig::of_threads(n_threads, threads, shared_bytes));
             // SAFETY: passed on to the caller.
-            let mut stats = unsafe { kernel.launch_on(&**queue, dim, block, &LaunchOptions { grid, ..*launch })? };
+            let mut stats = unsafe { launch_part(kernel, dim, block, options.block, queue, launch)? };
             report.replace(stats.report.take());
             Ok(stats)
         };
@@ -515,12 +581,18 @@ impl Kernel {
         // SAFETY: as above.
         let (backward, plan) = unsafe { self.planned(&request, backward, &run, options.limits)? };
         // SAFETY: as above.
-        let stats = unsafe { backward.launch(&run, !options.accumulate, plan.as_ref())? };
+        let (stats, launches) = unsafe { backward.launch_once(&run, !options.accumulate, plan.as_ref())? };
+        let is_repeatable = options.accumulate
+            && plan.is_none()
+            && temporaries.is_empty()
+            && after.is_empty()
+            && !backward.needs.replayed.contains(&true);
+        let repeatable = is_repeatable.then_some(RepeatableBackward { launches, block: options.block });
         for (to, part) in added {
             // SAFETY: both are live.
             unsafe { add_to(&to.array, &part, queue)? };
         }
-        Ok(BackwardStats { report: report.take(), ..stats })
+        Ok((BackwardStats { report: report.take(), ..stats }, repeatable))
     }
 
     /// The array arguments of a launch, by parameter of the HIR.

@@ -61,7 +61,9 @@ pub use backward::{
     BackwardKernel, BackwardLaunch, BackwardPart, BackwardStage, OverwritingLaunches, TangentKernel, TapeLimits,
     TapePlan,
 };
-pub use backward_launch::{BackwardArguments, BackwardError, BackwardOptions, BackwardRun, BackwardStats, RunLaunch};
+pub use backward_launch::{
+    BackwardArguments, BackwardError, BackwardOptions, BackwardRun, BackwardStats, RepeatableBackward, RunLaunch,
+};
 pub use bound_launch::BoundLaunch;
 pub use call::{Bits, CallError, is_function_of_values};
 pub use check::check_file;

@@ -79,10 +79,6 @@ impl<'a> ValueIntervals<'a> {
     fn computed(&self, data: &InstData, ty: Scalar, depth: u32) -> Option<Interval> {
         let func = self.func;
         let operand = |index: usize| self.within(data.operands[index], depth - 1);
-        if matches!(data.op, Op::Min | Op::Max) && data.operands.len() != 2 {
-            // The least or greatest component of a composite.
-            return None;
-        }
         Some(match data.op {
             Op::Const => {
                 let Imm::Bits(bits) = data.imm else { return None };
@@ -100,40 +96,6 @@ impl<'a> ValueIntervals<'a> {
                 }
                 if found.low >= 0 { found } else { Interval::new(0, extent - 1) }
             }
-            Op::Cast if func.ty(data.operands[0]).as_scalar().is_some_and(|from| !from.is_float()) => {
-                self.within(data.operands[0], depth)
-            }
-            Op::Add | Op::Sub | Op::Mul | Op::Neg => self.arithmetic(data, depth)?,
-            Op::Min | Op::Max => interval::binary(data.op, operand(0), operand(1), ty),
-            Op::BitAnd => {
-                let (a, b) = (operand(0), operand(1));
-                if a.low < 0 && b.low < 0 {
-                    return None;
-                }
-                interval::binary(data.op, a, b, ty)
-            }
-            Op::Rshift => {
-                let (a, count) = (operand(0), operand(1));
-                if a.low < 0 || count.low < 0 || count.high > 63 {
-                    return None;
-                }
-                Interval::new(a.low >> count.high, a.high >> count.low)
-            }
-            Op::Mod => {
-                let (a, b) = (operand(0), operand(1));
-                if b.low <= 0 {
-                    return None;
-                }
-                let most = if a.high < 0 { 0 } else { a.high.min(b.high - 1) };
-                Interval::new(if a.low < 0 { 1 - b.high } else { 0 }, most)
-            }
-            Op::Div | Op::FloorDiv => {
-                let (a, b) = (operand(0), operand(1));
-                if a.low < 0 || b.low <= 0 {
-                    return None;
-                }
-                Interval::new(a.low / b.high, a.high / b.low)
-            }
             Op::Select => operand(1).union(operand(2)),
             Op::Component => {
                 let (Imm::Component(number), ValueDef::Result(whole, _)) =
@@ -145,8 +107,33 @@ impl<'a> ValueIntervals<'a> {
                 let component = whole.operands.get(usize::from(*number)).filter(|_| whole.op == Op::Construct)?;
                 self.within(*component, depth - 1)
             }
+            Op::Add | Op::Sub | Op::Mul | Op::Neg | Op::Div | Op::FloorDiv | Op::Mod | Op::Min | Op::Max => {
+                return self.applied(data, ty, depth);
+            }
+            Op::BitAnd | Op::Rshift | Op::Cast => return self.applied(data, ty, depth),
             _ => return range::of_coordinate(func, data),
         })
+    }
+
+    /// Returns what an op gives of integers alone.
+    fn applied(&self, data: &InstData, ty: Scalar, depth: u32) -> Option<Interval> {
+        let from = self.func.ty(*data.operands.first()?).as_scalar().filter(|from| !from.is_float())?;
+        // A cast takes no step back.
+        let depth = if data.op == Op::Cast { depth } else { depth.checked_sub(1)? };
+        match data.operands[..] {
+            [x] => Some(interval::unary(data.op, self.within(x, depth), from, ty)),
+            [x, y] => {
+                let (x, y) = (self.within(x, depth), self.within(y, depth));
+                let is_followed = match data.op {
+                    Op::Div | Op::FloorDiv => x.low >= 0 && y.low > 0,
+                    Op::Mod => y.low > 0,
+                    Op::Rshift => x.low >= 0,
+                    _ => true,
+                };
+                is_followed.then(|| interval::binary(data.op, x, y, from))
+            }
+            _ => None,
+        }
     }
 
     /// Returns what a sum, difference, product or negation comes to, before it wraps.

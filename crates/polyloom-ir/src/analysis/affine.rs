@@ -1,7 +1,11 @@
-//! Integers that are sums of multiples: of a thread's coordinates, of a constant, and of what is computed otherwise.
+//! Integers that are sums of multiples and a constant: of a thread's coordinates, of what loops count, of extents, and of
+//! what is computed otherwise.
 //!
 //! Which element of an array a thread accesses is mostly such a sum, and whether two threads come to the same one is
 //! read off it. The sum is of numbers without bounds; the integer itself is that modulo two to the power of its bits.
+//!
+//! What is multiplied is up to the analysis: values of a function ([`AffineTerm`]), what a launch is given, or expressions
+//! of it. How ops add up to sums is the same for all of them ([`AffineSum::of_op`]).
 
 use crate::entity::Value;
 use crate::function::{Function, Imm, ValueDef};
@@ -10,12 +14,12 @@ use smallvec::SmallVec;
 
 /// Says how far back a value's computation is looked at.
 const MAX_DEPTH: u32 = 8;
-/// Most terms of a sum: of more, the value itself is one.
-const MAX_TERMS: usize = 4;
+/// Most terms of a sum, so that comparing two takes no time: what would have more is a term itself.
+const MAX_TERMS: usize = 8;
 /// No factor and no offset is larger than this, so that what is computed with them does not overflow.
 const MAX_FACTOR: i64 = 1 << 40;
 
-/// Describes what is multiplied and added.
+/// Describes what is multiplied and added in a function.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum AffineTerm {
     /// The thread's coordinate along an axis of the launch.
@@ -25,18 +29,107 @@ pub enum AffineTerm {
 }
 
 /// A sum of multiples and a constant.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct AffineSum {
-    /// Terms and their factors, none of which is zero, in order.
-    pub terms: SmallVec<[(AffineTerm, i64); 2]>,
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AffineSum<Term = AffineTerm> {
+    /// Terms and their factors, none of which is zero, in order and none twice.
+    pub terms: SmallVec<[(Term, i64); 2]>,
     /// The constant.
     pub offset: i64,
+}
+
+impl<Term> Default for AffineSum<Term> {
+    fn default() -> AffineSum<Term> {
+        AffineSum { terms: SmallVec::new(), offset: 0 }
+    }
+}
+
+impl<Term: Copy + Ord> AffineSum<Term> {
+    /// One term alone.
+    pub fn one(term: Term) -> AffineSum<Term> {
+        AffineSum { terms: SmallVec::from_iter([(term, 1)]), offset: 0 }
+    }
+
+    /// A constant; `None` if it is too large.
+    pub fn constant(number: i128) -> Option<AffineSum<Term>> {
+        Some(AffineSum { terms: SmallVec::new(), offset: within(i64::try_from(number).ok()?)? })
+    }
+
+    /// The constant, if there are no terms.
+    pub fn as_const(&self) -> Option<i64> {
+        self.terms.is_empty().then_some(self.offset)
+    }
+
+    /// The one term that it is.
+    pub fn as_term(&self) -> Option<Term> {
+        match self.terms[..] {
+            [(term, 1)] if self.offset == 0 => Some(term),
+            _ => None,
+        }
+    }
+
+    /// This and a multiple of another one; `None` if that has too many terms or too large numbers.
+    pub fn plus(mut self, other: &AffineSum<Term>, times: i64) -> Option<AffineSum<Term>> {
+        for &(term, factor) in &other.terms {
+            self.add(term, factor.checked_mul(times)?)?;
+        }
+        self.offset = within(self.offset + within(other.offset.checked_mul(times)?)?)?;
+        self.is_short().then_some(self)
+    }
+
+    /// The same sum of other terms, of which several may have become one; `None` if one of them is none.
+    pub fn try_map<Other: Copy + Ord>(&self, other: impl Fn(Term) -> Option<Other>) -> Option<AffineSum<Other>> {
+        let mut mapped = AffineSum { offset: self.offset, ..AffineSum::default() };
+        self.terms.iter().try_for_each(|&(term, factor)| mapped.add(other(term)?, factor))?;
+        mapped.is_short().then_some(mapped)
+    }
+
+    /// The result of an op of integers with this many bits, from its operands, if these and the op say that it is a sum.
+    pub fn of_op(
+        op: Op,
+        bits: u32,
+        mut operand: impl FnMut(usize) -> Option<AffineSum<Term>>,
+    ) -> Option<AffineSum<Term>> {
+        let zero = AffineSum::default();
+        match op {
+            Op::Add => operand(0)?.plus(&operand(1)?, 1),
+            Op::Sub => operand(0)?.plus(&operand(1)?, -1),
+            Op::Neg => zero.plus(&operand(0)?, -1),
+            Op::Mul => {
+                let (a, b) = (operand(0)?, operand(1)?);
+                match (a.as_const(), b.as_const()) {
+                    (_, Some(factor)) => zero.plus(&a, factor),
+                    (Some(factor), _) => zero.plus(&b, factor),
+                    _ => None,
+                }
+            }
+            Op::Lshift => {
+                let by = operand(1)?.as_const().filter(|by| (0..i64::from(bits)).contains(by) && *by < 40)?;
+                zero.plus(&operand(0)?, 1 << by)
+            }
+            _ => None,
+        }
+    }
+
+    /// Adds a multiple of a term.
+    fn add(&mut self, term: Term, factor: i64) -> Option<()> {
+        let factor = within(factor)?;
+        match self.terms.binary_search_by_key(&term, |&(term, _)| term) {
+            Ok(at) => self.terms[at].1 = within(self.terms[at].1 + factor)?,
+            Err(at) => self.terms.insert(at, (term, factor)),
+        }
+        self.terms.retain(|(_, factor)| *factor != 0);
+        Some(())
+    }
+
+    fn is_short(&self) -> bool {
+        self.terms.len() <= MAX_TERMS
+    }
 }
 
 impl AffineSum {
     /// An integer as a sum; as one of itself alone if nothing else is known.
     pub fn of(func: &Function, value: Value) -> AffineSum {
-        of(func, value, MAX_DEPTH).unwrap_or_else(|| AffineSum::one(AffineTerm::Value(value)))
+        of(func, value, MAX_DEPTH)
     }
 
     /// A multiple of one coordinate: its axis, the factor, and the rest of the sum.
@@ -53,71 +146,33 @@ impl AffineSum {
     pub fn distance(&self, axis: u8) -> Option<i64> {
         (self.terms[..] == [(AffineTerm::Coordinate(axis), 1)]).then_some(self.offset)
     }
-
-    /// The constant, if there are no terms.
-    pub fn as_const(&self) -> Option<i64> {
-        self.terms.is_empty().then_some(self.offset)
-    }
-
-    fn one(term: AffineTerm) -> AffineSum {
-        AffineSum { terms: SmallVec::from_slice(&[(term, 1)]), offset: 0 }
-    }
-
-    fn plus(mut self, other: &AffineSum, factor: i64) -> Option<AffineSum> {
-        for &(term, more) in &other.terms {
-            let more = within(more.checked_mul(factor)?)?;
-            match self.terms.binary_search_by_key(&term, |&(term, _)| term) {
-                Ok(at) => self.terms[at].1 = within(self.terms[at].1 + more)?,
-                Err(at) => self.terms.insert(at, (term, more)),
-            }
-        }
-        self.terms.retain(|(_, factor)| *factor != 0);
-        self.offset = within(self.offset + within(other.offset.checked_mul(factor)?)?)?;
-        (self.terms.len() <= MAX_TERMS).then_some(self)
-    }
 }
 
 fn within(number: i64) -> Option<i64> {
     (-MAX_FACTOR..=MAX_FACTOR).contains(&number).then_some(number)
 }
 
-fn of(func: &Function, value: Value, depth: u32) -> Option<AffineSum> {
+fn of(func: &Function, value: Value, depth: u32) -> AffineSum {
+    computed(func, value, depth).unwrap_or_else(|| AffineSum::one(AffineTerm::Value(value)))
+}
+
+fn computed(func: &Function, value: Value, depth: u32) -> Option<AffineSum> {
     let ty = func.ty(value).as_scalar().filter(|ty| ty.is_int() && ty.bits() >= 32)?;
     if let Some(bits) = func.as_const(value) {
         let shift = 128 - ty.bits();
-        let signed = (i128::from(bits) << shift) >> shift;
-        return Some(AffineSum { terms: SmallVec::new(), offset: within(i64::try_from(signed).ok()?)? });
+        return AffineSum::constant((i128::from(bits) << shift) >> shift);
     }
     let ValueDef::Result(inst, _) = func.values[value].def else { return None };
     let data = &func.insts[inst];
-    let part = |operand: usize| match depth {
-        0 => AffineSum::one(AffineTerm::Value(data.operands[operand])),
-        _ => of(func, data.operands[operand], depth - 1)
-            .unwrap_or_else(|| AffineSum::one(AffineTerm::Value(data.operands[operand]))),
+    let operand = |number: usize| match depth {
+        0 => AffineSum::one(AffineTerm::Value(data.operands[number])),
+        _ => of(func, data.operands[number], depth - 1),
     };
     match (data.op, &data.imm) {
         (Op::Tid, &Imm::Axis(axis)) => Some(AffineSum::one(AffineTerm::Coordinate(axis))),
-        (Op::Add, _) => part(0).plus(&part(1), 1),
-        (Op::Sub, _) => part(0).plus(&part(1), -1),
-        (Op::Neg, _) => AffineSum::default().plus(&part(0), -1),
-        (Op::Mul, _) => {
-            let (a, b) = (part(0), part(1));
-            match (a.as_const(), b.as_const()) {
-                (_, Some(factor)) => AffineSum::default().plus(&a, factor),
-                (Some(factor), _) => AffineSum::default().plus(&b, factor),
-                _ => None,
-            }
-        }
-        (Op::Lshift, _) => {
-            let by = part(1).as_const().filter(|by| (0..i64::from(ty.bits())).contains(by) && *by < 40)?;
-            AffineSum::default().plus(&part(0), 1 << by)
-        }
         // A coordinate is never negative, and no wider type changes it.
-        (Op::Cast, _) => {
-            let from = part(0);
-            matches!(from.terms[..], [(AffineTerm::Coordinate(_), 1)]).then_some(from).filter(|from| from.offset == 0)
-        }
-        _ => None,
+        (Op::Cast, _) => Some(operand(0)).filter(|from| matches!(from.as_term(), Some(AffineTerm::Coordinate(_)))),
+        (op, _) => AffineSum::of_op(op, ty.bits(), |number| Some(operand(number))),
     }
 }
 

@@ -143,6 +143,7 @@ pub fn binary(op: Op, a: Interval, b: Interval, ty: Scalar) -> Interval {
             Some(0) => Interval::new(0, 0),
             Some(c) if op == Op::Div => Interval::corners(a, b, |x, _| x / c),
             Some(c) if c > 0 => Interval::new(a.low.div_euclid(c), a.high.div_euclid(c)),
+            _ if a.low >= 0 && b.low > 0 => Interval::new(a.low / b.high, a.high / b.low),
             _ if b.low >= 0 => a.with_zero(),
             _ => Interval::new(-a.magnitude(), a.magnitude()),
         },
@@ -171,11 +172,9 @@ pub fn binary(op: Op, a: Interval, b: Interval, ty: Scalar) -> Interval {
             }
             _ => full,
         },
-        Op::Rshift => match b.single() {
-            Some(count) if (0..i128::from(ty.bits())).contains(&count) => {
-                Interval::new(a.low >> count, a.high >> count)
-            }
-            _ => Interval::new(a.low.min(0), a.high.max(0).max(if a.low < 0 { -1 } else { 0 })),
+        Op::Rshift => match b.low >= 0 && b.high < i128::from(ty.bits()) {
+            true => Interval::corners(a, b, |x, count| x >> count),
+            false => Interval::new(a.low.min(0), a.high.max(0).max(if a.low < 0 { -1 } else { 0 })),
         },
         _ => full,
     };

@@ -34,7 +34,7 @@ pub enum LaunchArgument {
 pub(super) type Threads = SmallVec<[Interval; 3]>;
 
 /// Describes what a launch is given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum LaunchSymbol {
     Coordinate(u8),
     Number(usize),
@@ -43,11 +43,10 @@ enum LaunchSymbol {
     Counter(Value),
 }
 
-/// An integer of this type, from what a launch is given.
+/// An integer that follows from what a launch is given: the sum that it is unless that leaves its type.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct AffineIndex {
-    terms: SmallVec<[(LaunchSymbol, i64); 2]>,
-    offset: i64,
+pub(super) struct LaunchInteger {
+    sum: AffineSum<LaunchSymbol>,
     ty: Scalar,
 }
 
@@ -55,7 +54,7 @@ pub(super) struct AffineIndex {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct GuardComparison {
     op: Op,
-    sides: [AffineIndex; 2],
+    sides: [LaunchInteger; 2],
 }
 
 /// Describes what has to hold where an instruction is reached.
@@ -87,15 +86,16 @@ impl PathCondition {
     /// Returns true if an index that counts down along the thread's coordinate, as `n - 1 - i` does, is not negative,
     /// since the coordinate is below what it counts from.
     pub(super) fn keeps_from_negative(&self, func: &Function, index: Value) -> bool {
-        let Some(AffineIndex { terms, offset, .. }) = AffineIndex::of(func, index).filter(|sum| sum.offset <= 0) else {
+        let Some(LaunchInteger { sum, .. }) = LaunchInteger::of(func, index).filter(|index| index.sum.offset <= 0)
+        else {
             return false;
         };
-        let (down, from) = match terms[..] {
+        let (down, from) = match sum.terms[..] {
             [(down, -1), (from, 1)] | [(from, 1), (down, -1)] => (down, from),
             _ => return false,
         };
         let says_so = |comparison: &GuardComparison| {
-            let [a, b] = comparison.sides.each_ref().map(AffineIndex::as_known);
+            let [a, b] = comparison.sides.each_ref().map(|side| side.sum.as_term());
             let (low, high, apart) = match comparison.op {
                 Op::Lt => (a, b, 1),
                 Op::Le => (a, b, 0),
@@ -103,7 +103,7 @@ impl PathCondition {
                 Op::Ge => (b, a, 0),
                 _ => return false,
             };
-            low == Some(down) && high == Some(from) && apart + offset >= 0
+            low == Some(down) && high == Some(from) && apart + sum.offset >= 0
         };
         matches!(down, LaunchSymbol::Coordinate(_)) && self.comparisons.iter().any(says_so)
     }
@@ -115,14 +115,14 @@ impl PathCondition {
 
     /// Returns what a loop around counts from, to, and by, if a value is its counter and these are the same in all
     /// threads.
-    pub(super) fn bounds(&self, func: &Function, counter: Value) -> Option<[AffineIndex; 3]> {
+    pub(super) fn bounds(&self, func: &Function, counter: Value) -> Option<[LaunchInteger; 3]> {
         let is_of = |inst: &&Inst| {
             let data = &func.insts[**inst];
             data.op == Op::ForRange && func.regions[data.regions[0]].params.first() == Some(&counter)
         };
         let &inst = self.loops.iter().find(is_of)?;
         let bound = |operand: usize| {
-            AffineIndex::of(func, func.insts[inst].operands[operand]).filter(|sum| sum.coordinates().next().is_none())
+            LaunchInteger::of(func, func.insts[inst].operands[operand]).filter(|sum| sum.coordinates().next().is_none())
         };
         Some([bound(0)?, bound(1)?, bound(2)?])
     }
@@ -160,9 +160,12 @@ impl PathCondition {
     /// Adds that a comparison holds; nothing if it is none of sums.
     fn compare(&mut self, func: &Function, op: Op, sides: [Value; 2]) -> Option<()> {
         range::negated(op)?;
-        let sides = [AffineIndex::of(func, sides[0])?, AffineIndex::of(func, sides[1])?];
-        let is_known = sides.iter().all(|side| side.terms.is_empty());
-        if !is_known || !holds(op, sides[0].offset, sides[1].offset) {
+        let sides = [LaunchInteger::of(func, sides[0])?, LaunchInteger::of(func, sides[1])?];
+        let always_holds = match sides.each_ref().map(LaunchInteger::as_const) {
+            [Some(a), Some(b)] => holds(op, a, b),
+            _ => false,
+        };
+        if !always_holds {
             Arc::make_mut(&mut self.comparisons).push(GuardComparison { op, sides });
         }
         Some(())
@@ -201,18 +204,18 @@ fn holds(op: Op, a: i64, b: i64) -> bool {
     }
 }
 
-impl AffineIndex {
-    pub(super) fn of(func: &Function, value: Value) -> Option<AffineIndex> {
-        AffineIndex::in_loops(func, value).filter(|sum| sum.counters().next().is_none())
+impl LaunchInteger {
+    pub(super) fn of(func: &Function, value: Value) -> Option<LaunchInteger> {
+        LaunchInteger::in_loops(func, value).filter(|sum| sum.counters().next().is_none())
     }
 
-    /// The sum of a constant alone.
-    pub(super) fn constant(offset: i64) -> AffineIndex {
-        AffineIndex { terms: SmallVec::new(), offset, ty: Scalar::I64 }
+    /// A constant.
+    pub(super) fn constant(offset: i64) -> LaunchInteger {
+        LaunchInteger { sum: AffineSum { offset, ..AffineSum::default() }, ty: Scalar::I64 }
     }
 
     /// Also of what loops count.
-    pub(super) fn in_loops(func: &Function, value: Value) -> Option<AffineIndex> {
+    pub(super) fn in_loops(func: &Function, value: Value) -> Option<LaunchInteger> {
         let ty = func.ty(value).as_scalar().filter(|ty| ty.is_int())?;
         let known = |term: AffineTerm| match term {
             AffineTerm::Coordinate(axis) => Some(LaunchSymbol::Coordinate(axis)),
@@ -230,13 +233,11 @@ impl AffineIndex {
                 }
             },
         };
-        let AffineSum { terms, offset } = AffineSum::of(func, value);
-        let terms: Option<_> = terms.into_iter().map(|(term, factor)| Some((known(term)?, factor))).collect();
-        Some(AffineIndex { terms: terms?, offset, ty })
+        Some(LaunchInteger { sum: AffineSum::of(func, value).try_map(known)?, ty })
     }
 
     fn coordinates(&self) -> impl Iterator<Item = u8> {
-        self.terms.iter().filter_map(|(known, _)| match known {
+        self.sum.terms.iter().filter_map(|(known, _)| match known {
             &LaunchSymbol::Coordinate(axis) => Some(axis),
             _ => None,
         })
@@ -244,7 +245,7 @@ impl AffineIndex {
 
     /// Returns what loops count, of what it is made of.
     pub(super) fn counters(&self) -> impl Iterator<Item = Value> {
-        self.terms.iter().filter_map(|(known, _)| match known {
+        self.sum.terms.iter().filter_map(|(known, _)| match known {
             &LaunchSymbol::Counter(value) => Some(value),
             _ => None,
         })
@@ -265,15 +266,7 @@ impl AffineIndex {
 
     /// The number that it is in any launch.
     pub(super) fn as_const(&self) -> Option<i64> {
-        self.terms.is_empty().then_some(self.offset)
-    }
-
-    /// The one thing that it is.
-    fn as_known(&self) -> Option<LaunchSymbol> {
-        match self.terms[..] {
-            [(known, 1)] if self.offset == 0 => Some(known),
-            _ => None,
-        }
+        self.sum.as_const()
     }
 
     /// Returns what is added to multiples of coordinates, and by axis of the launch the factors of these; nothing if
@@ -288,9 +281,9 @@ impl AffineIndex {
         launch: &DerivativeLaunch<'_>,
         counters: &[(Value, i128)],
     ) -> Option<(i128, SmallVec<[i128; 3]>)> {
-        let mut constant = i128::from(self.offset);
+        let mut constant = i128::from(self.sum.offset);
         let mut factors: SmallVec<[i128; 3]> = launch.dim.iter().map(|_| 0).collect();
-        for &(known, factor) in &self.terms {
+        for &(known, factor) in &self.sum.terms {
             let factor = i128::from(factor);
             let number = match known {
                 // Beyond the launch's own, there is one coordinate: zero.

@@ -6,7 +6,7 @@
 //! in two integers that lie between bounds, and whether two threads solve all of them can be worked out. Of loops the
 //! first iterations are looked at, and the last. Of everything else nothing is known.
 
-use super::guards::{AffineIndex, DerivativeLaunch, PathCondition, Threads};
+use super::guards::{DerivativeLaunch, LaunchInteger, PathCondition, Threads};
 use polyloom_ir::analysis::interval::Interval;
 use polyloom_ir::{Function, Value};
 use smallvec::SmallVec;
@@ -17,9 +17,9 @@ const MAX_ITERATIONS: usize = 8;
 /// The indices of a store, and those of another access.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct AccessPair {
-    pairs: Vec<[AffineIndex; 2]>,
+    pairs: Vec<[LaunchInteger; 2]>,
     /// Holds what the loops around each of the two accesses count, as far as indices go by it: from, to, and by what.
-    counters: [Vec<(Value, [AffineIndex; 3])>; 2],
+    counters: [Vec<(Value, [LaunchInteger; 3])>; 2],
     /// True if it counts only if the two are in different iterations.
     is_apart: bool,
 }
@@ -45,9 +45,9 @@ impl AccessPair {
     /// known, or if no other thread ever comes to the element that a thread comes to.
     pub(super) fn of(func: &Function, accesses: [(&[Value], &PathCondition); 2], rank: u8) -> Option<AccessPair> {
         let [(stored, storing), (other, reaching)] = accesses;
-        let mut pairs: Vec<[AffineIndex; 2]> = Vec::new();
+        let mut pairs: Vec<[LaunchInteger; 2]> = Vec::new();
         for (&one, &other) in stored.iter().zip(other) {
-            let pair = [AffineIndex::in_loops(func, one)?, AffineIndex::in_loops(func, other)?];
+            let pair = [LaunchInteger::in_loops(func, one)?, LaunchInteger::in_loops(func, other)?];
             if !pairs.contains(&pair) {
                 pairs.push(pair);
             }
@@ -145,7 +145,7 @@ impl AccessPair {
 }
 
 /// Returns what loops count in iterations of them, in a launch; in none, if how far they count is not known.
-fn iterations(counters: &[(Value, [AffineIndex; 3])], launch: &DerivativeLaunch<'_>) -> Vec<Iteration> {
+fn iterations(counters: &[(Value, [LaunchInteger; 3])], launch: &DerivativeLaunch<'_>) -> Vec<Iteration> {
     let mut found = vec![Iteration::new()];
     for (counter, bounds) in counters {
         let [Some(start), Some(end), Some(step)] = bounds.each_ref().map(|bound| bound.number(launch)) else {

@@ -12,7 +12,7 @@
 
 use super::activity::natural_rank;
 use super::axis_dependence::{AxisDependence, are_computed_alike};
-use super::guards::{self, AffineIndex, DerivativeLaunch, PathCondition};
+use super::guards::{self, DerivativeLaunch, LaunchInteger, PathCondition};
 use super::meetings::AccessPair;
 use super::request::DerivativeRequest;
 use cranelift_entity::EntitySet;
@@ -59,7 +59,7 @@ enum StoreSharing {
     /// All.
     All,
     /// Those that are multiples of a number apart.
-    Remainder(AffineIndex),
+    Remainder(LaunchInteger),
     /// Neighbours of which this quotient is the same.
     Quotient(CoordinateQuotient),
 }
@@ -68,7 +68,7 @@ enum StoreSharing {
 #[derive(Clone, Debug)]
 struct CoordinateQuotient {
     offset: i64,
-    by: AffineIndex,
+    by: LaunchInteger,
     /// True if it is rounded to zero, and not down.
     truncates: bool,
 }
@@ -427,18 +427,18 @@ impl<'a> AxisCuts<'a> {
 fn bucket(func: &Function, axis: u8, data: &InstData) -> Option<StoreSharing> {
     let &[of, by] = &data.operands[..] else { return None };
     let offset = AffineSum::of(func, of).distance(axis)?;
-    let by = AffineIndex::of(func, by)?;
+    let by = LaunchInteger::of(func, by)?;
     let quotient =
-        |by: AffineIndex, truncates: bool| StoreSharing::Quotient(CoordinateQuotient { offset, by, truncates });
+        |by: LaunchInteger, truncates: bool| StoreSharing::Quotient(CoordinateQuotient { offset, by, truncates });
     match data.op {
         Op::Div | Op::FloorDiv => Some(quotient(by, data.op == Op::Div)),
         Op::Rshift => {
-            by.as_const().filter(|by| (1..31).contains(by)).map(|by| quotient(AffineIndex::constant(1 << by), false))
+            by.as_const().filter(|by| (1..31).contains(by)).map(|by| quotient(LaunchInteger::constant(1 << by), false))
         }
         Op::Mod => (offset >= 0).then_some(StoreSharing::Remainder(by)),
         Op::BitAnd => {
             let mask = by.as_const().filter(|&mask| mask >= 0)?;
-            1i64.checked_shl(mask.count_ones()).map(|n| StoreSharing::Remainder(AffineIndex::constant(n)))
+            1i64.checked_shl(mask.count_ones()).map(|n| StoreSharing::Remainder(LaunchInteger::constant(n)))
         }
         _ => None,
     }

@@ -2,16 +2,13 @@
 //! coordinates and of what loops count.
 
 use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
+use polyloom_ir::analysis::affine::AffineSum;
 use polyloom_ir::{MAX_DIMS, Op, Scalar, Type, eval};
 use rustc_hash::FxHashMap;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 /// Most expressions of a kernel, so that indices beyond are not looked at.
 const MAX_EXPRESSIONS: usize = 1024;
-/// Most terms of a sum.
-const MAX_TERMS: usize = 8;
-/// No factor and no offset of a sum is larger, so that what is computed with them does not overflow.
-const MAX_FACTOR: i64 = 1 << 40;
 
 /// A scalar that follows from what a launch is given and from which thread it is computed by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,16 +50,12 @@ pub(super) enum BoundVariable {
     Iteration(u32),
 }
 
-/// Describes what is multiplied by a constant in a sum.
-type Monomial = (Option<BoundVariable>, Option<LaunchExpr>);
-
-/// A sum of multiples of variables, with factors that are the same for all threads, and of such numbers. It is a number
-/// without bounds, and the integer it stands for is that modulo two to the power of its bits.
-#[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
-pub(super) struct LaunchSum {
-    /// In order, none of them with a factor of 0.
-    pub(super) terms: SmallVec<[(Monomial, i64); 2]>,
-    pub(super) offset: i64,
+/// Describes what is multiplied by a constant in a sum: a variable and a factor that is the same for all threads, of
+/// which one may be left out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct LaunchTerm {
+    pub(super) variable: Option<BoundVariable>,
+    pub(super) uniform: Option<LaunchExpr>,
 }
 
 /// The expressions of a kernel, each after what it is made of and none twice.
@@ -73,7 +66,7 @@ pub(super) struct ExpressionTable {
     /// True of those with a coordinate or a counter in them.
     varies: SecondaryMap<LaunchExpr, bool>,
     pub(super) loops: Vec<CountedLoop>,
-    sums: FxHashMap<LaunchExpr, Option<LaunchSum>>,
+    sums: FxHashMap<LaunchExpr, Option<AffineSum<LaunchTerm>>>,
 }
 
 impl ExpressionTable {
@@ -140,7 +133,7 @@ impl ExpressionTable {
     }
 
     /// An integer as a sum; none if it is not known to be one.
-    pub(super) fn sum(&mut self, expr: LaunchExpr) -> Option<LaunchSum> {
+    pub(super) fn sum(&mut self, expr: LaunchExpr) -> Option<AffineSum<LaunchTerm>> {
         if let Some(known) = self.sums.get(&expr) {
             return known.clone();
         }
@@ -149,38 +142,30 @@ impl ExpressionTable {
         sum
     }
 
-    fn compute_sum(&mut self, expr: LaunchExpr) -> Option<LaunchSum> {
+    fn compute_sum(&mut self, expr: LaunchExpr) -> Option<AffineSum<LaunchTerm>> {
         let ExprData { kind, ty } = self.data[expr].clone();
         if !ty.is_int() {
             return None;
         }
         if let Some(bits) = self.as_const(expr) {
-            let offset = i64::try_from(as_integer(bits, ty)).ok().and_then(within)?;
-            return Some(LaunchSum { offset, ..LaunchSum::default() });
+            return AffineSum::constant(as_integer(bits, ty));
         }
         if self.is_uniform(expr) {
-            return Some(LaunchSum::of((None, Some(expr)), 1));
+            return Some(AffineSum::one(LaunchTerm { variable: None, uniform: Some(expr) }));
         }
+        let of_variable = |variable| AffineSum::one(LaunchTerm { variable: Some(variable), uniform: None });
         match kind {
-            ExprKind::Coordinate(axis) => Some(LaunchSum::of((Some(BoundVariable::Coordinate(axis)), None), 1)),
+            ExprKind::Coordinate(axis) => Some(of_variable(BoundVariable::Coordinate(axis))),
             ExprKind::Counter(number) => {
                 let CountedLoop { start, step, .. } = *self.loops.get(number as usize)?;
-                let counted = LaunchSum::of((Some(BoundVariable::Iteration(number)), None), within(step)?);
-                counted.plus(&self.sum(start)?, 1)
+                self.sum(start)?.plus(&of_variable(BoundVariable::Iteration(number)), step)
             }
             // Operations on narrower integers are not followed, since these wrap soon.
             ExprKind::Op(..) if ty.bits() < 32 => None,
-            ExprKind::Op(Op::Add, operands) => self.sum(operands[0])?.plus(&self.sum(operands[1])?, 1),
-            ExprKind::Op(Op::Sub, operands) => self.sum(operands[0])?.plus(&self.sum(operands[1])?, -1),
-            ExprKind::Op(Op::Neg, operands) => LaunchSum::default().plus(&self.sum(operands[0])?, -1),
             ExprKind::Op(Op::Mul, operands) => {
                 let uniform = operands.iter().position(|&operand| self.is_uniform(operand))?;
                 let (by, sum) = (operands[uniform], self.sum(operands[1 - uniform])?);
                 self.scaled(&sum, by, ty)
-            }
-            ExprKind::Op(Op::Lshift, operands) => {
-                let by = self.as_const(operands[1]).filter(|&by| by < u64::from(ty.bits()) && by < 40)?;
-                LaunchSum::default().plus(&self.sum(operands[0])?, 1 << by)
             }
             ExprKind::Op(Op::Cast, operands) => {
                 let from = &self.data[operands[0]];
@@ -195,55 +180,27 @@ impl ExpressionTable {
                 };
                 if is_kept { self.sum(operands[0]) } else { None }
             }
+            ExprKind::Op(op, operands) => AffineSum::of_op(op, ty.bits(), |number| self.sum(operands[number])),
             _ => None,
         }
     }
 
     /// A sum times a number that is the same for all threads.
-    fn scaled(&mut self, sum: &LaunchSum, by: LaunchExpr, ty: Scalar) -> Option<LaunchSum> {
+    fn scaled(&mut self, sum: &AffineSum<LaunchTerm>, by: LaunchExpr, ty: Scalar) -> Option<AffineSum<LaunchTerm>> {
         if let Some(bits) = self.as_const(by) {
-            return LaunchSum::default().plus(sum, i64::try_from(as_integer(bits, ty)).ok()?);
+            return AffineSum::default().plus(sum, i64::try_from(as_integer(bits, ty)).ok()?);
         }
-        let mut scaled = LaunchSum::default();
-        for &((variable, uniform), factor) in &sum.terms {
+        let mut scaled = AffineSum::default();
+        for &(LaunchTerm { variable, uniform }, factor) in &sum.terms {
             let uniform = match uniform {
                 None => by,
                 Some(uniform) if self.data[uniform].ty == ty => self.op(Op::Mul, &[uniform, by], ty)?,
                 Some(_) => return None,
             };
-            scaled = scaled.plus(&LaunchSum::of((variable, Some(uniform)), factor), 1)?;
+            scaled = scaled.plus(&AffineSum::one(LaunchTerm { variable, uniform: Some(uniform) }), factor)?;
         }
-        scaled.plus(&LaunchSum::of((None, Some(by)), 1), sum.offset)
+        scaled.plus(&AffineSum::one(LaunchTerm { variable: None, uniform: Some(by) }), sum.offset)
     }
-}
-
-impl LaunchSum {
-    fn of(monomial: Monomial, factor: i64) -> LaunchSum {
-        LaunchSum { terms: smallvec![(monomial, factor)], offset: 0 }
-    }
-
-    /// This and a multiple of another one; none if that has too many terms or too large numbers.
-    pub(super) fn plus(mut self, other: &LaunchSum, times: i64) -> Option<LaunchSum> {
-        for &(monomial, factor) in &other.terms {
-            let more = within(factor.checked_mul(times)?)?;
-            match self.terms.binary_search_by_key(&monomial, |&(monomial, _)| monomial) {
-                Ok(at) => self.terms[at].1 = within(self.terms[at].1 + more)?,
-                Err(at) => self.terms.insert(at, (monomial, more)),
-            }
-        }
-        self.terms.retain(|(_, factor)| *factor != 0);
-        self.offset = within(self.offset + within(other.offset.checked_mul(times)?)?)?;
-        (self.terms.len() <= MAX_TERMS).then_some(self)
-    }
-
-    /// The variables in it.
-    pub(super) fn variables(&self) -> impl Iterator<Item = BoundVariable> {
-        self.terms.iter().filter_map(|&((variable, _), _)| variable)
-    }
-}
-
-fn within(number: i64) -> Option<i64> {
-    (-MAX_FACTOR..=MAX_FACTOR).contains(&number).then_some(number)
 }
 
 /// The integer that bits of a type are.

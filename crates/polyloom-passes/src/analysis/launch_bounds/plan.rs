@@ -4,9 +4,10 @@
 //! Accesses on one path whose indices differ by constants are tested together, and a sum that several arrays are indexed
 //! by is computed once.
 
-use super::expression::{BoundVariable, ExprKind, ExpressionTable, LaunchExpr, LaunchSum, as_integer};
+use super::expression::{BoundVariable, ExprKind, ExpressionTable, LaunchExpr, LaunchTerm, as_integer};
 use super::walk::{AccessPath, KernelAccess, MAX_LOOPS};
 use super::{LaunchBounds, UnverifiedReason};
+use polyloom_ir::analysis::affine::AffineSum;
 use polyloom_ir::analysis::interval::Interval;
 use polyloom_ir::analysis::range::{narrow, negated};
 use polyloom_ir::eval::{OpEvaluator, evaluator};
@@ -306,7 +307,7 @@ impl BoundsPlanner {
         for path in paths {
             let loops = &self.paths[path].path.loops;
             let is_here = |variable: BoundVariable| variable_number(loops, variable).is_some();
-            if !sum.variables().all(is_here) {
+            if !variables(&sum).all(is_here) {
                 return Err(UnverifiedReason::Index);
             }
             let plan = self.sum_plan(&sum, path).ok_or(UnverifiedReason::TooLarge)?;
@@ -371,23 +372,22 @@ impl BoundsPlanner {
             _ => return None,
         };
         let opposite = negated(op)?;
-        let mut variables = sum.variables();
-        let first = variables.next();
-        if variables.any(|variable| Some(variable) != first) {
+        let mut found = variables(&sum);
+        let first = found.next();
+        if found.any(|variable| Some(variable) != first) {
             return None;
         }
-        drop(variables);
         let plan = self.terms(&sum, &path.loops)?;
         Some(ConditionPlan::Comparison(if truth { op } else { opposite }, plan, sum.offset))
     }
 
-    fn sum_plan(&mut self, sum: &LaunchSum, path: usize) -> Option<SumPlan> {
+    fn sum_plan(&mut self, sum: &AffineSum<LaunchTerm>, path: usize) -> Option<SumPlan> {
         let loops = self.paths[path].path.loops.clone();
         self.terms(sum, &loops)
     }
 
-    fn terms(&mut self, sum: &LaunchSum, loops: &[u32]) -> Option<SumPlan> {
-        let term = |&((variable, uniform), factor): &_| {
+    fn terms(&mut self, sum: &AffineSum<LaunchTerm>, loops: &[u32]) -> Option<SumPlan> {
+        let term = |&(LaunchTerm { variable, uniform }, factor): &_| {
             let variable = match variable {
                 None => None,
                 Some(variable) => Some(variable_number(loops, variable)?),
@@ -433,6 +433,11 @@ impl BoundsPlanner {
         self.step_of.insert(expr, number);
         Some(number)
     }
+}
+
+/// The variables in a sum.
+fn variables(sum: &AffineSum<LaunchTerm>) -> impl Iterator<Item = BoundVariable> {
+    sum.terms.iter().filter_map(|(term, _)| term.variable)
 }
 
 /// The number of a variable on a path with these loops.
