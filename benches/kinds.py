@@ -664,7 +664,7 @@ def page(tables: list[str], rounds: int) -> list[str]:
         "",
         f"- machine: {model}, {os.cpu_count()} cores; medians of {rounds} round{'s' if rounds > 1 else ''} of turns",
         f"- peers: Numba {version('numba')} with `parallel=True`; {versions[0]}; {versions[1]}; C loop nests",
-        "  with OpenMP, `-O3 -march=native`, and `-ffp-contract=off` against the mode `strict`, `-ffast-math` against `fast`",
+        "  with OpenMP, `-O3 -march=native`; `-ffp-contract=off` against `strict`, `-ffast-math` against `fast`",
         "",
         "Ratios are the peer's time over Polyloom's: above 1, Polyloom is faster. The kernels with barriers, `softmax`",
         "and `tiled product`, are compared with C loop nests that compute the same, and with NumPy (OpenBLAS).",

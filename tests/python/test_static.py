@@ -550,7 +550,7 @@ def set_by_a_walrus(out: wp.array(dtype=int), n: int):
 
 
 def set_in_a_loop(out: wp.array(dtype=int), n: int):
-    for i in range(n):
+    for _i in range(n):
         a = 1
     out[0] = wp.static(a)
 

@@ -4,7 +4,7 @@
 //! (`docs/design/cpu-strategies.md`); what counts is their ratio.
 
 use super::calls::used_values;
-use super::private_arrays::private_params;
+use super::private_copies::private_params;
 use polyloom_codegen::CodeVariant;
 use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};
 use polyloom_ir::op::OpGroup;

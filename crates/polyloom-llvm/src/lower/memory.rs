@@ -7,7 +7,7 @@
 
 use super::control_frame::MergeEdge;
 use super::interleaved::{RowBlock, ScatteredElements};
-use super::private_arrays::PrivateCopies;
+use super::private_copies::PrivateCopies;
 use super::{FunctionLowering, Reps, Result, ValueRep};
 use crate::ir::*;
 use polyloom_codegen::{ArrayFacts, CodegenError};

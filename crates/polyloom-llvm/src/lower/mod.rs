@@ -39,6 +39,7 @@ mod memory;
 mod parallel;
 mod prefetch;
 mod private_arrays;
+mod private_copies;
 mod strategy;
 mod totals;
 mod transpose;

@@ -3,7 +3,7 @@
 //! Design: `docs/design/cpu-strategies.md`.
 
 use super::calls::used_values;
-use super::private_arrays::private_params;
+use super::private_copies::private_params;
 use super::width::{GroupWidth, WidthRequest};
 use crate::target::HostProcessor;
 use polyloom_codegen::CodeVariant;
