@@ -612,6 +612,8 @@ def measure(threads: int, rounds: int, only: list[str]) -> dict[tuple[str, str],
         results[name] = np.array(result(), np.float64)
     np.savez(expected, **results)
     os.environ["EXPECTED"] = str(expected)
+    # Clang's idle workers would spin through the next peer's turn.
+    os.environ["KMP_BLOCKTIME"] = "5"
     peers = ["polyloom", "polyloom fast", *STRICT, *FAST, "numpy"]
     servers = [turns.Server(p, threads, folder, Path(__file__), "--serve", p, "--only", *only) for p in peers]
     samples: dict[tuple[str, str], list[float]] = {}
