@@ -555,9 +555,53 @@ def set_in_a_loop(out: wp.array(dtype=int), n: int):
     out[0] = wp.static(a)
 
 
+def assigned_in_the_other_branch(out: wp.array(dtype=int), n: int):
+    a = 1
+    if n > 0:
+        a = 2
+    else:
+        out[0] = wp.static(a)
+
+
+def assigned_before_the_end_of_a_loop(out: wp.array(dtype=int), n: int):
+    a = 1
+    for _i in range(n):
+        a = 2
+    else:
+        out[0] = wp.static(a)
+
+
+def counted_by_a_loop(out: wp.array(dtype=int), n: int):
+    a = 1
+    for a in range(n):
+        out[a] = 1
+    else:
+        out[0] = wp.static(a)
+
+
+def assigned_between_conditions(out: wp.array(dtype=int), n: int):
+    a = 3
+    i = 0
+    while i < wp.static(a):
+        a = n
+        i += 1
+
+
+def drawn_from(out: wp.array(dtype=int), n: int):
+    a = wp.uint32(7)
+    for i in range(n):
+        out[i] = wp.static(a)
+        out[i] += wp.randi(a)
+
+
 @pytest.mark.parametrize(
     "function",
     [
+        assigned_in_the_other_branch,
+        assigned_before_the_end_of_a_loop,
+        counted_by_a_loop,
+        assigned_between_conditions,
+        drawn_from,
         assigned_in_a_branch,
         assigned_later_in_the_loop,
         changed_by_a_call_in_the_loop,

@@ -295,6 +295,66 @@ def test_hints_have_values(hint, values):
         """)
 
 
+@loom.kernel(hints={"vector_width": 8})
+def scaled_in_blocks(x: FLOAT, s: float, out: FLOAT):
+    i = loom.block_idx() * loom.block_dim() + loom.thread_idx()
+    out[i] = loom.sin(s * x[i]) * loom.exp(s)
+
+
+def test_gradient_of_a_number_in_a_kernel_of_blocks():
+    x = RANDOM.standard_normal(64).astype(np.float32)
+    seed = RANDOM.standard_normal(64).astype(np.float32)
+    s = 0.5
+    want = float((seed * np.exp(s) * (np.cos(s * x) * x + np.sin(s * x))).sum())
+    for _ in range(3):
+        adj = np.zeros(1, np.float32)
+        out = np.zeros(64, np.float32)
+        loom.launch(
+            scaled_in_blocks,
+            64,
+            [x, s, out],
+            adjoint=True,
+            adj_inputs=[np.zeros(64, np.float32), adj, seed.copy()],
+            block_dim=32,
+        )
+        assert abs(float(adj[0]) - want) < 1e-3 * max(1.0, abs(want))
+
+
+@loom.kernel
+def locked(lock: INT, total: INT):
+    t = loom.thread_idx()
+    while loom.atomic_cas(lock, 0, 0, 1) != 0:
+        pass
+    total[0] = total[0] + t
+    loom.atomic_exch(lock, 0, 0)
+
+
+def test_threads_of_a_block_wait_for_each_other():
+    lock, total = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    loom.launch(locked, 64, [lock, total], block_dim=64)
+    assert total.tolist() == [64 * 63 // 2]
+
+
+@loom.kernel
+def summed_in_order(x: FLOAT, out: FLOAT, tickets: INT):
+    t = loom.thread_idx()
+    for k in range(4):
+        loom.atomic_add(out, 0, x[4 * t + k])
+    tickets[loom.atomic_add(tickets, 64, 1)] = t
+
+
+def test_updates_whose_order_shows_are_in_order():
+    x = RANDOM.standard_normal(256).astype(np.float32)
+    want = np.float32(0)
+    for v in x:
+        want = np.float32(want + v)
+    for _ in range(3):
+        out, tickets = np.zeros(1, np.float32), np.zeros(65, np.int32)
+        loom.launch(summed_in_order, 64, [x, out, tickets], block_dim=64)
+        assert out[0] == want
+        assert tickets[:64].tolist() == list(range(64))
+
+
 def test_explanations():
     assert "threads run in groups of" in ring.explain()
     assert "threads run one by one" in rows.explain()
@@ -307,5 +367,5 @@ def test_explanations():
 def test_on_every_engine(tier, passed_on_tier):
     assert (
         passed_on_tier(tier, __file__, "not on_every_engine and not explanations and not values")
-        == 1 + 4 + 21 + 6 + 1 + 1 + 5 + 4 + 1 + 1
+        == 1 + 4 + 21 + 6 + 1 + 1 + 5 + 4 + 1 + 1 + 3
     )

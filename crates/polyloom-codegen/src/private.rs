@@ -30,7 +30,9 @@ pub fn with_private_updates<'m>(module: &'m Module, kernel: FuncId, variant: &Co
         .iter()
         .enumerate()
         .filter(|&(index, &param)| {
-            func.ty(param).as_array().is_some()
+            // A kernel whose threads are blocks updates an element of a block's own by each thread of the block.
+            !func.metadata.by_block
+                && func.ty(param).as_array().is_some()
                 && variant.facts.array(index).disjoint
                 && is_private(func, param, usize::from(variant.launch_rank))
         })

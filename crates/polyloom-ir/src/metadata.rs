@@ -181,12 +181,11 @@ impl KernelMetadata {
         ("opt_level", "a number from 1 to 3"),
     ];
 
-    /// The value of a hint that something reads, `False` as 0 and `True` as 1; `None` if it is not given. It is an error,
-    /// what values the hint has, if it is given one that it does not have.
+    /// Returns the value of a hint that something reads, `False` as 0 and `True` as 1; `None` if it is not given.
     ///
     /// # Errors
     ///
-    /// See above.
+    /// Which values the hint has, if it is given another.
     pub fn hint(&self, name: &str) -> Result<Option<u32>, &'static str> {
         let Some((_, text)) = self.hints.iter().rev().find(|(hint, _)| hint == name) else { return Ok(None) };
         let values = Self::HINTS.iter().find(|(hint, _)| *hint == name).map_or("none", |(_, values)| values);

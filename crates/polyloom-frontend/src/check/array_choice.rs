@@ -84,6 +84,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             self.close_scope(scope);
             self.restore_names(&names);
             self.decided.truncate(self.decided.len() - usize::from(decided.is_some()));
+            self.forget_assigned_constants();
             match after.take() {
                 None => after = Some(self.flow.clone()),
                 Some(first) => self.flow.join(&first),

@@ -96,6 +96,8 @@ pub(super) struct FunctionChecker<'c, 'o, 'a> {
     /// The variables that are constants at this point on the way through the text, with the number of loops around
     /// their assignments.
     pub(super) constant_values: FxHashMap<LocalId, (KernelVariable, usize)>,
+    /// Number of conditions of `while` loops around what is looked at.
+    pub(super) n_loop_conditions: usize,
     /// The variable whose new value is being checked.
     pub(super) assigning: Option<LocalId>,
     /// True if what is checked only decides something, so that any value that is true will do.
@@ -432,6 +434,7 @@ impl KernelCompilation<'_> {
             n_params: 0,
             first_values: FxHashMap::default(),
             constant_values: FxHashMap::default(),
+            n_loop_conditions: 0,
             assigning: None,
             deciding: false,
             counting: FxHashMap::default(),

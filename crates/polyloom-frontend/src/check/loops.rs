@@ -66,7 +66,10 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
 
     pub(super) fn while_loop(&mut self, stmt: &'a ast::StmtWhile, span: Span, out: &mut Vec<TypedStmt>) {
         self.release_counters_assigned_in(&stmt.body);
+        // It is evaluated again after each iteration.
+        self.n_loop_conditions += 1;
         let (cond, cond_assigns) = self.collecting(|c| c.condition(&stmt.test));
+        self.n_loop_conditions -= 1;
         let endless = matches!(cond.kind, ExprKind::Const(bits) if bits != 0) && !cond.is_error();
         let before = self.flow.clone();
         let (body, mut assigned, _, loop_flow) = self.loop_body(&stmt.body, None);
@@ -118,6 +121,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     ) -> LoopBody {
         let mut otherwise = Vec::new();
         self.flow = exhausted.clone();
+        self.forget_constants(&assigned);
         self.assigned.push(LocalSet::default());
         self.block(orelse, &mut otherwise);
         let mut all_assigned = self.assigned.pop().unwrap_or_default();

@@ -176,6 +176,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let scope = self.open_scope();
         self.block(body, &mut then);
         self.close_scope(scope);
+        self.forget_assigned_constants();
         let after_then = std::mem::replace(&mut self.flow, enter(false));
         let scope = self.open_scope();
         match clauses {

@@ -17,6 +17,7 @@ use crate::number::PythonNumber;
 use crate::static_calls::{is_static, names_in};
 use crate::typed_ast::{AssignTarget, ExprKind, ExprType, LocalId, StmtKind, TypedExpr, TypedStmt};
 use polyloom_ir::eval::eval;
+use polyloom_ir::op::OpGroup;
 use polyloom_ir::{Code, Op, Scalar, Span, Type};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast};
@@ -89,7 +90,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     fn static_local(&self, name: &str, local: LocalId) -> Option<KernelVariable> {
         let (value, depth) = self.constant_values.get(&local).filter(|_| self.flow.set.contains(local))?;
         // In a loop within that of the assignment, what stands further down in the text has run before.
-        if *depth < self.loops.len() {
+        if *depth < self.loops.len() + self.n_loop_conditions {
             let def = self.unit.definition(self.function)?;
             let mut changes = ChangeCounter { checker: self, name, n_changes: 0 };
             changes.visit_body(&def.body);
@@ -104,6 +105,14 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     pub(super) fn note_constant(&mut self, local: LocalId, value: &TypedExpr) {
         if let Some(value) = constant_variable(value) {
             self.constant_values.insert(local, (value, self.loops.len()));
+        }
+    }
+
+    /// Forgets the values of variables that the branch which has just been looked at assigns: another one comes next.
+    pub(super) fn forget_assigned_constants(&mut self) {
+        if let Some(assigned) = self.assigned.pop() {
+            self.forget_constants(&assigned);
+            self.assigned.push(assigned);
         }
     }
 
@@ -438,15 +447,20 @@ impl<'b> Visitor<'b> for ChangeCounter<'_, '_, '_, '_> {
             ast::Expr::Call(call) => {
                 let path = dotted(&call.func).unwrap_or_default();
                 let callee = self.checker.environment.lookup(&path);
-                let is_conversion = match callee {
-                    Some(CapturedMeaning::Function(_) | CapturedMeaning::Gradient(..)) => false,
-                    Some(_) => true,
+                let changes_nothing = match callee {
+                    Some(CapturedMeaning::Builtin(BuiltinFunction::Constant | BuiltinFunction::Range)) => true,
+                    Some(CapturedMeaning::Builtin(BuiltinFunction::Op(op))) => matches!(
+                        op.info().group,
+                        OpGroup::Arithmetic | OpGroup::Comparison | OpGroup::Bits | OpGroup::Math
+                    ),
+                    Some(CapturedMeaning::Type(_) | CapturedMeaning::Composite(_) | CapturedMeaning::Struct(_)) => true,
+                    Some(_) => false,
                     // `float` and its like, unless a variable stands for a function.
                     None => path.first().is_some_and(|name| !self.checker.names.contains_key(name)),
                 };
                 let mut arguments =
                     call.arguments.args.iter().chain(call.arguments.keywords.iter().map(|keyword| &keyword.value));
-                !is_conversion && arguments.any(|argument| self.is_part(argument))
+                !changes_nothing && arguments.any(|argument| self.is_part(argument))
             }
             _ => false,
         };

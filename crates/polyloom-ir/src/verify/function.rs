@@ -256,12 +256,34 @@ impl<'a> FunctionVerifier<'a> {
             let range = list(&[start, end, step]);
             self.error(inst, format!("`for_range` takes a start, end and step of one integer type, not {range}"));
         }
-        if data.imm == Imm::Parallel && !carried.is_empty() {
-            self.error(inst, "a parallel `for_range` carries no values from iteration to iteration");
+        if data.imm == Imm::Parallel {
+            self.parallel(inst, data, carried.is_empty());
         }
         self.gives(inst, carried);
         let params: Vec<Type> = [start].into_iter().chain(carried.iter().copied()).collect();
         self.region_takes(inst, 0, &params);
+    }
+
+    fn parallel(&mut self, inst: Inst, data: &InstData, carries_nothing: bool) {
+        if !carries_nothing {
+            self.error(inst, "a parallel `for_range` carries no values from iteration to iteration");
+        }
+        if self.func.as_const(data.operands[2]) != Some(1) {
+            self.error(inst, "a parallel `for_range` counts by one");
+        }
+        let (mut inside, mut targets, mut returns) = (Vec::new(), Vec::new(), false);
+        for &region in &data.regions {
+            self.func.walk(region, &mut |inner, data| {
+                inside.push(inner);
+                returns |= data.op == Op::Return;
+                if let Imm::Target(target) = data.imm {
+                    targets.push(target);
+                }
+            });
+        }
+        if returns || targets.iter().any(|target| !inside.contains(target)) {
+            self.error(inst, "a parallel `for_range` is left at its end alone");
+        }
     }
 
     fn yield_(&mut self, inst: Inst, region: Region, owner: Option<Inst>) {

@@ -492,6 +492,8 @@ impl FunctionLowering<'_, '_> {
     }
 
     fn consecutive(&self, base: Val) -> ValueRep {
-        if self.lanes == 1 { ValueRep::Uniform(base) } else { ValueRep::Affine { base, stride: 1 } }
+        // The threads of a kernel whose threads are blocks are no lanes.
+        let is_one = self.lanes == 1 || self.func.metadata.by_block;
+        if is_one { ValueRep::Uniform(base) } else { ValueRep::Affine { base, stride: 1 } }
     }
 }

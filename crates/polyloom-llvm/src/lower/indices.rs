@@ -10,6 +10,9 @@ use crate::ir::*;
 use cranelift_entity::SecondaryMap;
 use polyloom_ir::{FloatMode, Function, Inst, Op, Scalar, Value, ValueDef};
 
+/// Groups in a row that have one quotient, at least, where it is worth taking for granted.
+const SHORTEST_RUN: u64 = 4;
+
 /// The values from which indices of arrays are computed by integer arithmetic.
 pub(crate) fn index_values(func: &Function) -> SecondaryMap<Value, bool> {
     let mut found = SecondaryMap::new();
@@ -51,6 +54,11 @@ impl FunctionLowering<'_, '_> {
             return Ok(None);
         };
         let ty = self.scalar_of(data.operands[0])?;
+        // By a small number most groups have several quotients, and would begin again under masks.
+        let span = u64::from(self.lanes) * stride.unsigned_abs();
+        if self.func.as_const(data.operands[1]).is_some_and(|by| by < SHORTEST_RUN * span) {
+            return Ok(None);
+        }
         // Lanes that are so far apart do not share a quotient often.
         if !matches!(ty, Scalar::I32 | Scalar::I64) || !(-2..=2).contains(&stride) {
             return Ok(None);

@@ -38,6 +38,7 @@ impl FunctionLowering<'_, '_> {
         ir.switch_to(head);
         let at = ir.phi(wide);
         ir.add_incoming(at, first, from);
+        // Numbers of threads, which have 32 bits, are no more than 2^32 apart.
         let left = ir.sub(end, at);
         ir.cond_br(ir.icmp(SGE, left, n_lanes), full, tail);
 

@@ -61,7 +61,7 @@ impl BodyUnit<'_, '_> {
         found
     }
 
-    /// Whether copies of these arrays pay in a range of so many threads.
+    /// Returns a condition that holds if copies of these arrays pay in a range of so many threads.
     pub(crate) fn copies_pay(&self, private: &[PrivateArray], n_threads: Val) -> Val {
         let ir = self.ir;
         let bytes_each = (MAX_BYTES / private.len().max(1) as u64) as i64;

@@ -21,7 +21,8 @@ pub(crate) struct UpdateTotal {
 impl BodyUnit<'_, '_> {
     /// The updates that are summed up, with sums of nothing.
     pub(crate) fn totals(&self) -> Vec<UpdateTotal> {
-        if !self.func.metadata.backward {
+        // The threads of a block have lanes in some loops only, and a sum has one place.
+        if !self.func.metadata.backward || self.func.metadata.by_block {
             return Vec::new();
         }
         let mut found = Vec::new();

@@ -4,6 +4,7 @@ use super::cost::ThreadCost;
 use crate::target::HostProcessor;
 use polyloom_codegen::CodeVariant;
 use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};
+use polyloom_ir::op::OpGroup;
 use polyloom_ir::{Function, Imm, Inst, Module, Op, Region, Scalar, Value};
 use rustc_hash::FxHashSet;
 
@@ -38,7 +39,11 @@ impl WidthRequest<'_> {
     /// thread does the work of a block of threads, and where the order of what it prints would show the group.
     pub(crate) fn of_launch(&self) -> GroupWidth {
         let WidthRequest { module, func, .. } = *self;
-        if func.metadata.by_block || prints_always(func, func.body) || n_prints(module, func, func.body) > 1 {
+        if func.metadata.by_block
+            || waits_for_others(func)
+            || prints_always(func, func.body)
+            || n_prints(module, func, func.body) > 1
+        {
             return GroupWidth::ONE;
         }
         if let Ok(Some(lanes)) = func.metadata.hint("vector_width") {
@@ -120,6 +125,17 @@ pub(crate) fn chooses_again(func: &Function, uniformity: &Uniformity) -> bool {
         })
     }
     within(func, func.body, Some(uniformity))
+}
+
+/// Returns true if a thread may wait until another has updated something: in step, the other would wait for it.
+fn waits_for_others(func: &Function) -> bool {
+    let mut waits = false;
+    func.walk(func.body, &mut |_, data| {
+        for &region in data.regions.iter().filter(|_| data.op == Op::While) {
+            func.walk(region, &mut |_, inner| waits |= inner.op.info().group == OpGroup::Atomic);
+        }
+    });
+    waits
 }
 
 /// Returns true if every thread prints, or nearly.

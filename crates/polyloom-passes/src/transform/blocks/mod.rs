@@ -44,15 +44,17 @@ mod thread;
 mod thread_loops;
 
 use crate::transform::{cse, dce, fold, licm};
-use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{EntitySet, SecondaryMap};
 use emit::BlockEmitter;
 use facts::{BlockFacts, ThreadLevel, Use};
 use phrases::TextPhrases;
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::block_plan::{BlockParam, BlockPlan};
 use polyloom_ir::op::{OpEffect, OpGroup};
-use polyloom_ir::{CallEffects, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Span, Type, Value};
+use polyloom_ir::{
+    CallEffects, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Region, Scalar, Span, Type, Value,
+};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 pub use text::split_for_text;
@@ -452,16 +454,28 @@ impl BlockSplitter<'_> {
         self.emit.func.insts[this.inst].results.clone()
     }
 
-    /// True if the threads of a loop may run at the same time, one instruction after the other: what they access in
-    /// common between two barriers they access without an order, or by updates that stay updates here.
+    /// Returns true if the threads of a loop may run at the same time, one instruction after the other: nothing makes
+    /// one wait for another, and the order of what they do to memory in common makes no difference.
     fn may_run_in_step(&self, threads: Inst) -> bool {
         let func = &self.emit.func;
+        let body = func.insts[threads].regions[0];
+        let mut used = EntitySet::new();
+        func.walk(body, &mut |_, data| used.extend(data.operands.iter().copied()));
         let mut may = !self.is_ordered;
-        func.walk(func.insts[threads].regions[0], &mut |_, data| {
+        func.walk(body, &mut |_, data| {
             let leaves = data.op == Op::Return || data.imm == Imm::Target(threads);
             may &= !leaves && !matches!(data.op, Op::Print | Op::Assert | Op::Check);
+            // A thread that gets a lock would wait in step for those that do not.
+            may &= data.op != Op::While || data.regions.iter().all(|&region| n_atomics(func, region, &|_| true) == 0);
         });
-        may
+        // An update whose order shows is made by each thread in turn if it is the only one.
+        let shows = |inst: Inst| {
+            let data = &func.insts[inst];
+            let result = data.results.first().copied();
+            let is_float = result.is_some_and(|old| func.ty(old).as_scalar().is_some_and(Scalar::is_float));
+            is_float || result.is_some_and(|old| used.contains(old))
+        };
+        may && n_atomics(func, body, &shows) <= 1
     }
 
     /// Ends the current region with `yield`, unless its end is not reached.
@@ -487,4 +501,16 @@ impl BlockSplitter<'_> {
             self.emit.func.value_names[new] = Some(name.clone());
         }
     }
+}
+
+/// The number of atomics of a kind in a region, those in loops counted twice.
+fn n_atomics(func: &Function, region: Region, is_counted: &dyn Fn(Inst) -> bool) -> usize {
+    let of = |&inst: &Inst| {
+        let data = &func.insts[inst];
+        let inner: usize = data.regions.iter().map(|&region| n_atomics(func, region, is_counted)).sum();
+        let is_loop = matches!(data.op, Op::ForRange | Op::While);
+        let own = data.op.info().group == OpGroup::Atomic && is_counted(inst);
+        inner * if is_loop { 2 } else { 1 } + usize::from(own)
+    };
+    func.regions[region].insts.iter().map(of).sum()
 }
