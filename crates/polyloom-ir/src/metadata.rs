@@ -188,7 +188,7 @@ impl KernelMetadata {
     /// Which values the hint has, if it is given another.
     pub fn hint(&self, name: &str) -> Result<Option<u32>, &'static str> {
         let Some((_, text)) = self.hints.iter().rev().find(|(hint, _)| hint == name) else { return Ok(None) };
-        let values = Self::HINTS.iter().find(|(hint, _)| *hint == name).map_or("none", |(_, values)| values);
+        let Some((_, values)) = Self::HINTS.iter().find(|(hint, _)| *hint == name) else { return Ok(None) };
         let number = match &**text {
             "true" => Some(1).filter(|_| name == "prefetch"),
             "false" => Some(0).filter(|_| name == "prefetch"),
