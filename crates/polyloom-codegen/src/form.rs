@@ -17,7 +17,7 @@ pub enum Form {
     Cpp,
     /// CUDA C++ that compiles by itself.
     Cuda,
-    /// What was chosen for code of the host, and why: text for people.
+    /// The choices made for code of the host, with their reasons, as text for people.
     Strategy,
     /// LLVM IR for the host, before optimisation.
     LlvmIr,

@@ -185,7 +185,7 @@ impl KernelMetadata {
     ///
     /// # Errors
     ///
-    /// Which values the hint has, if it is given another.
+    /// The values that the hint has, in words, if it is given another.
     pub fn hint(&self, name: &str) -> Result<Option<u32>, &'static str> {
         let Some((_, text)) = self.hints.iter().rev().find(|(hint, _)| hint == name) else { return Ok(None) };
         let Some((_, values)) = Self::HINTS.iter().find(|(hint, _)| *hint == name) else { return Ok(None) };

@@ -148,7 +148,7 @@ impl Backward {
 /// Returns
 /// -------
 /// int, BackwardRepeat
-///     How many bytes the tapes of the kernel's loops have taken, and what goes the same way again; nothing if that takes
+///     The bytes that the tapes of the kernel's loops have taken, and what goes the same way again; nothing if that takes
 ///     more than the launches of a kernel.
 #[pyfunction]
 #[pyo3(signature = (

@@ -201,7 +201,7 @@ impl Plan {
         }
     }
 
-    /// What it has in it is dropped once the lock is free, because that may run Python code, which may come back for it.
+    /// Its contents are dropped once the lock is free, because that may run Python code, which may come back for it.
     fn locked(&self) -> MutexGuard<'_, Option<Arc<Schedule>>> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }

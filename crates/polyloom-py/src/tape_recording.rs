@@ -1,4 +1,4 @@
-//! What tapes and graphs want to know of launches, and how tapes are told.
+//! Tells tapes and graphs of launches what they want to know.
 
 use crate::arguments::WrittenArray;
 use crate::kernel::Kernel;
@@ -23,7 +23,7 @@ pub(crate) enum TapeRecording {
     Graphs,
 }
 
-/// What a thread's launches are subject to.
+/// The recordings that a thread's launches are subject to.
 #[derive(Clone, Copy)]
 struct ThreadRecording {
     /// Holds what tapes want to know of them, if that is not as for all.
@@ -55,7 +55,7 @@ thread_local! {
 /// log : LaunchLog, optional
 ///     The launches of the tape that records those of this thread, if that is only one.
 /// has_several : bool
-///     Whether several tapes record or have recorded.
+///     True if several tapes record or have recorded.
 #[pyfunction]
 #[pyo3(signature = (everywhere, here, log = None, has_several = false))]
 pub(crate) fn set_recording(everywhere: bool, here: Option<bool>, log: Option<Py<LaunchLog>>, has_several: bool) {

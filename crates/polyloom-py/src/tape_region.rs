@@ -1,4 +1,4 @@
-//! What changes with each launch of what a tape knows of memory, where launches find it without a frame of Python.
+//! Holds the part of a tape's knowledge of memory that changes with each launch, where no frame of Python is needed.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -6,7 +6,7 @@ use pyo3::types::PyTuple;
 /// Fewer bytes are summed up with the GIL, because giving it up takes longer.
 const LEAST_WITHOUT_GIL: usize = 1 << 14;
 
-/// What changes with each launch of what a tape knows of a region: base class of `polyloom._history.Region`.
+/// The part of a tape's knowledge of a region that changes with each launch: base class of `polyloom._history.Region`.
 #[pyclass(subclass, module = "polyloom._native")]
 pub(crate) struct RegionState {
     /// Says what has changed the memory without being recorded; empty if nothing has.

@@ -27,9 +27,9 @@ const MOST_LAUNCHES: usize = 4096;
 
 /// An array that a launch writes: its region, its `View`, and the NumPy array.
 type WrittenView = (Py<RegionState>, Py<PyAny>, Py<PyAny>);
-/// What a launch overwrites and the way back reads: a `View` and a copy.
+/// An array that a launch overwrites and the way back reads: a `View` and a copy.
 type KeptCopy = (Py<PyAny>, Py<PyAny>);
-/// What `polyloom._tape` says of an array: its view, the NumPy array, its region, and [`KnownArray::is_only`].
+/// The answer of `polyloom._tape` for an array: its view, the NumPy array, its region, and [`KnownArray::is_only`].
 type ArrayParts = (Py<ViewBase>, Py<PyAny>, Py<RegionState>, bool);
 
 /// The launches that a tape has recorded since it last began anew, and the list of its operations.
@@ -41,11 +41,11 @@ pub(crate) struct LaunchLog {
 
 #[derive(Default)]
 struct KnownLaunches {
-    /// By kernel, arrays and integers.
+    /// The launches by kernel, arrays and integers.
     same: FxHashMap<u64, KnownLaunch>,
-    /// By kernel, layouts and integers.
+    /// The patterns by kernel, layouts and integers.
     alike: FxHashMap<u64, Arc<LaunchPattern>>,
-    /// By the address of the object.
+    /// The arrays by the address of the object.
     arrays: FxHashMap<usize, Arc<KnownArray>>,
 }
 
@@ -125,10 +125,10 @@ struct KnownArray {
     is_written: bool,
 }
 
-/// What `polyloom._tape` says of a launch: its operation, and regions and arrays as in [`NotedRegions`].
+/// The answer of `polyloom._tape` for a launch: its operation, and regions and arrays as in [`NotedRegions`].
 type RepeatableParts = (Py<PyAny>, Vec<Py<RegionState>>, Vec<Py<RegionState>>, Vec<WrittenView>, Vec<Py<RegionState>>);
 
-/// What a log says of a launch that is about to be recorded.
+/// Says how a launch that is about to be recorded compares with those in a log.
 pub(crate) enum LogEntry {
     /// It is like one that is known.
     Known(StartedRepeat),
@@ -144,9 +144,9 @@ pub(crate) struct StartedRepeat {
 }
 
 enum NotedLaunch {
-    /// Of the same arrays; the arguments, if numbers among them are others.
+    /// It has the same arrays; the arguments, if numbers among them are others.
     Same(Arc<RepeatableLaunch>, Option<Py<PyTuple>>),
-    /// Of other arrays: the arguments, and the `View`s of those that are arrays.
+    /// It has other arrays: the arguments, and the `View`s of those that are arrays.
     Alike(Box<NotedRegions>, Py<PyTuple>, Vec<Option<Py<ViewBase>>>),
 }
 
@@ -193,7 +193,7 @@ impl LaunchLog {
 }
 
 impl LaunchLog {
-    /// What is known. Whoever holds the lock runs no Python code and drops no object.
+    /// Locks what is known. Whoever holds the lock runs no Python code and drops no object.
     fn known(&self) -> MutexGuard<'_, KnownLaunches> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -297,7 +297,7 @@ impl LaunchLog {
         Ok(Some(StartedRepeat { operation: pattern.operation.clone_ref(py), noted, kept }))
     }
 
-    /// What is known of an array, for which Python is asked if that is not enough; nothing if launches on it are left to
+    /// Returns the facts known of an array, for which Python is asked if that is not enough; nothing if launches on it are left to
     /// Python.
     fn known_array(
         &self,
@@ -339,7 +339,7 @@ impl LaunchLog {
     ///
     /// # Errors
     ///
-    /// What `recording` raises.
+    /// The error that `recording` raises.
     pub(crate) fn learn(
         &self,
         kernel: &Bound<'_, Kernel>,

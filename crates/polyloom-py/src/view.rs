@@ -1,4 +1,4 @@
-//! Where the elements of an array are, as gradients see them: tapes make several of these for each array of a launch.
+//! Says where the elements of an array are, as gradients see them: tapes make several of these for each array of a launch.
 
 use crate::device::{DeviceMemory, memory_of, span};
 use numpy::npyffi;
@@ -12,7 +12,7 @@ use pyo3::types::{PyString, PyTuple};
 /// Parameters
 /// ----------
 /// storage : numpy.ndarray
-///     How the elements lie; on a device there is nothing behind it.
+///     The array, which says how the elements lie; on a device there is nothing behind it.
 /// memory : DeviceMemory, optional
 ///     The memory of a device that they are in.
 #[pyclass(subclass, frozen, module = "polyloom._native")]
@@ -48,7 +48,7 @@ impl ViewBase {
         }
     }
 
-    /// What two views of the same elements have in common: device, address, extents, strides and type.
+    /// Returns what two views of the same elements have in common: device, address, extents, strides and type.
     #[getter]
     fn key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let key = self.key.get_or_try_init(py, || {

@@ -226,7 +226,7 @@ pub(crate) fn rebind_fused<'m>(
     true
 }
 
-/// Which parameters the kernel has that several launches become.
+/// The parameters of the kernel that several launches become.
 struct FusedParams {
     sources: ParamSources,
     /// For each launch, which parameters of the fused kernel its own are. The same memory is one parameter.
@@ -276,7 +276,7 @@ struct FusedKernel {
     kernel: Option<FusedKernelState>,
 }
 
-/// How far a fused kernel has been made. Those of groups that have grown further are not made.
+/// Says how far a fused kernel has been made. Those of groups that have grown further are not made.
 enum FusedKernelState {
     Fits,
     Made(Arc<Kernel>),
@@ -315,7 +315,7 @@ pub(crate) struct LaunchGroup {
     hir: Option<FusedHir>,
 }
 
-/// What a group has become.
+/// The steps that a group has become.
 pub(crate) struct EndedGroup {
     pub(crate) steps: Range<usize>,
     pub(crate) members: Vec<GroupMember>,

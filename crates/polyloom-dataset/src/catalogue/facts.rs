@@ -205,16 +205,16 @@ pub(crate) enum Redundancy {
     SharedTerm,
 }
 
-/// What is counted of an op's results in runs of a kernel.
+/// Names the property of an op's results that runs of a kernel count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WatchedOutcome {
-    /// How often it gives each of two operands, of which this is the first.
+    /// Counts the results that are one of two operands, of which this is the first, and those that are the other.
     OneOf(usize),
-    /// How often it gives what it bounds.
+    /// Counts the results that are the operand which it bounds.
     Bounded,
-    /// How often it gives its first operand.
+    /// Counts the results that are its first operand.
     Leaves,
-    /// Whether it gives more than one number.
+    /// Looks for more than one number among the results.
     Jumps,
 }
 

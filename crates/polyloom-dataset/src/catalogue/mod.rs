@@ -1,5 +1,5 @@
-//! What data sets know of each op beyond its entry in the op table: words for it, where it is defined and what it gives
-//! there, when it says nothing. An op has one row; the generator and the proof that operations have an effect ask it,
+//! The facts that data sets know of each op beyond its entry in the op table: words for it, its domain and the range of
+//! its results, and when it says nothing. An op has one row; the generator and the proof that operations have an effect ask it,
 //! and state no facts about ops themselves.
 //!
 //! Architecture invariant: nothing here knows expressions of the generator or values of the proof. A row names a rule
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!((op_of_operator("**", 2), op_of_operator("@", 2)), (Some(Op::Pow), None));
     }
 
-    /// As an index or a divisor, one plus such a part would be zero.
+    /// One plus such a part would be zero, as an index or a divisor.
     #[test]
     fn fractional_parts_have_the_sign_of_the_number() {
         let of = |range| result(Op::Frac, &[range], Type::F32, &[Type::F32], false);

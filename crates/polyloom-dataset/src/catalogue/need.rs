@@ -1,4 +1,4 @@
-//! What ops need of their operands, and where they are defined.
+//! The ranges that ops need their operands to have, and those in which they are defined.
 
 use crate::number_range::NumberRange;
 

@@ -11,7 +11,7 @@ use std::f64::consts::{E, PI};
 pub(crate) struct OperandRanges<'a> {
     /// All that the operands may be.
     given: &'a [NumberRange],
-    /// What of that they may be where the op is defined.
+    /// The part of that range in which the op is defined.
     within: SmallVec<[NumberRange; 4]>,
     /// The type of the result.
     ty: Type,

@@ -1,4 +1,4 @@
-//! What whole numbers are multiples of that ops give.
+//! The numbers of which whole results of ops are multiples.
 
 use crate::number_range::elem;
 use crate::whole_number::WholeNumber;
@@ -6,7 +6,7 @@ use polyloom::{Scalar, Type};
 
 /// The operands of an op as whole numbers.
 pub(crate) struct WholeOperands<'a> {
-    /// What each is a multiple of, if it is whole.
+    /// A number that each is a multiple of, if it is whole.
     pub(crate) operands: &'a [Option<WholeNumber>],
     /// Its value, if it is one whole number.
     pub(crate) numbers: &'a [Option<i64>],

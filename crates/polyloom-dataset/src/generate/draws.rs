@@ -8,7 +8,7 @@ use crate::catalogue::{OpTrait, OperandNeed, expected, facts};
 use crate::number_range::NumberRange;
 use polyloom::{Composite, Op, Random, Scalar, Type};
 
-/// What is drawn, the likelier the more often it is here.
+/// The ops that are drawn, the likelier the more often one stands here.
 const DRAWS: [Op; 11] = [
     Op::Randf,
     Op::Randn,

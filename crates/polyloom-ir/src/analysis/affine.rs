@@ -4,7 +4,7 @@
 //! Which element of an array a thread accesses is mostly such a sum, and whether two threads come to the same one is
 //! read off it. The sum is of numbers without bounds; the integer itself is that modulo two to the power of its bits.
 //!
-//! What is multiplied is up to the analysis: values of a function ([`AffineTerm`]), what a launch is given, or expressions
+//! The analysis says what is multiplied: values of a function ([`AffineTerm`]), what a launch is given, or expressions
 //! of it. How ops add up to sums is the same for all of them ([`AffineSum::of_op`]).
 
 use crate::entity::Value;

@@ -1,4 +1,4 @@
-//! What a thread costs, run alone and as one lane of a group: an estimate from HIR that decides between the two.
+//! Estimates from HIR what a thread costs by itself and as one lane of a group, to decide between the two.
 //!
 //! Numbers are cycles of a recent x86-64 core, per thread. They were fitted to kernels measured both ways
 //! (`docs/design/cpu-strategies.md`); what counts is their ratio.
@@ -24,9 +24,9 @@ const MISPREDICTED: f32 = 4.0;
 /// Cycles per thread.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct ThreadCost {
-    /// Of threads that run one after the other.
+    /// The cycles of a thread that runs by itself.
     pub(crate) alone: f32,
-    /// Of threads that run as lanes.
+    /// The cycles of a thread that is one lane of a group.
     pub(crate) in_group: f32,
 }
 
@@ -62,8 +62,8 @@ struct CostModel<'a> {
     n_registers: f32,
 }
 
-/// How the elements lie that neighbouring threads access.
-enum Access {
+/// Says how the elements lie that neighbouring threads access.
+enum ElementLayout {
     /// It is one element.
     One,
     /// They follow each other.
@@ -156,28 +156,28 @@ impl CostModel<'_> {
         let is_store = data.op == Op::ArrayStore;
         let (alone, per_lane) = if is_store { (0.6, 1.0 / self.lanes) } else { (0.3, 0.5 / self.lanes) };
         let in_group = match self.access_of(data) {
-            Access::One => per_lane,
-            Access::Row => per_lane * self.n_registers,
-            Access::Component => 2.0 * per_lane * self.n_registers + 0.1,
-            Access::Block if !is_store && !masked => 0.6,
-            Access::Block | Access::Apart => {
+            ElementLayout::One => per_lane,
+            ElementLayout::Row => per_lane * self.n_registers,
+            ElementLayout::Component => 2.0 * per_lane * self.n_registers + 0.1,
+            ElementLayout::Block if !is_store && !masked => 0.6,
+            ElementLayout::Block | ElementLayout::Apart => {
                 if is_store {
                     1.5
                 } else {
                     1.0
                 }
             }
-            Access::Walk => 5.0,
+            ElementLayout::Walk => 5.0,
         };
         ThreadCost { alone, in_group }
     }
 
-    fn access_of(&self, data: &InstData) -> Access {
+    fn access_of(&self, data: &InstData) -> ElementLayout {
         let array = data.operands[0];
-        let Some((_, n_dims)) = self.func.ty(array).as_array() else { return Access::One };
+        let Some((_, n_dims)) = self.func.ty(array).as_array() else { return ElementLayout::One };
         let mut indices = &data.operands[1..=usize::from(n_dims)];
         if indices.iter().all(|&index| self.shape(index).is_uniform()) {
-            return Access::One;
+            return ElementLayout::One;
         }
         let is_dense = self.func.param_index(array).is_none_or(|param| self.variant.facts.array(param).contiguous);
         let n_all = indices.len();
@@ -188,23 +188,23 @@ impl CostModel<'_> {
             indices = before;
         }
         let has_components = indices.len() < n_all;
-        let Some((&last, outer)) = indices.split_last() else { return Access::One };
+        let Some((&last, outer)) = indices.split_last() else { return ElementLayout::One };
         if !is_dense {
-            return Access::Apart;
+            return ElementLayout::Apart;
         }
         let outer_vary = outer.iter().any(|&index| !self.shape(index).is_uniform());
         match self.shape(last) {
             ValueShape::Affine { stride: 1 | -1, .. } if !outer_vary => {
                 if has_components {
-                    Access::Component
+                    ElementLayout::Component
                 } else {
-                    Access::Row
+                    ElementLayout::Row
                 }
             }
-            ValueShape::Uniform if outer_vary && !has_components => Access::Walk,
-            _ if has_components => Access::Block,
-            ValueShape::Varying if self.adds_counter(last) => Access::Walk,
-            _ => Access::Apart,
+            ValueShape::Uniform if outer_vary && !has_components => ElementLayout::Walk,
+            _ if has_components => ElementLayout::Block,
+            ValueShape::Varying if self.adds_counter(last) => ElementLayout::Walk,
+            _ => ElementLayout::Apart,
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct PrivateArray {
     elem: Scalar,
     pointer: Val,
     n_elements: Val,
-    /// Where the copies are that each range makes.
+    /// The memory of the copies that each range makes.
     table: Val,
 }
 

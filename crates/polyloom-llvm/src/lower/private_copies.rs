@@ -1,4 +1,4 @@
-//! Which arrays ranges of threads may have copies of, and where a thread's copy is.
+//! Finds the arrays that ranges of threads may have copies of, and a thread's own copy.
 
 use crate::ir::*;
 use cranelift_entity::SecondaryMap;

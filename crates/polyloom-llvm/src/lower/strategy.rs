@@ -1,4 +1,4 @@
-//! What is chosen for a kernel before it is lowered: how many threads run at a time, and what is copied.
+//! Chooses, before a kernel is lowered, how many threads run at a time, and which arrays are copied.
 //!
 //! Design: `docs/design/cpu-strategies.md`.
 
@@ -16,9 +16,9 @@ pub(crate) struct Strategy {
     pub(crate) uniformity: Uniformity,
     /// Rank of the launch.
     pub(crate) rank: u8,
-    /// Of the launch's threads.
+    /// The width of groups of the launch's threads.
     pub(crate) width: GroupWidth,
-    /// Of the threads of a block, loop by loop.
+    /// The width of groups of a block's threads, loop by loop.
     pub(crate) parallel: Vec<(Inst, GroupWidth)>,
     /// The array parameters that ranges of threads may have copies of, with the ops that bring a copy to its array.
     pub(crate) copied: Vec<(usize, Op)>,

@@ -8,12 +8,12 @@ use polyloom_ir::op::OpGroup;
 use polyloom_ir::{Function, Imm, Inst, Module, Op, Region, Scalar, Value};
 use rustc_hash::FxHashSet;
 
-/// How many threads run at a time, and the estimate that decided it.
+/// The number of threads that run at a time, and the estimate that decided it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupWidth {
     /// 1 where threads run one by one.
     pub(crate) lanes: u32,
-    /// What a thread costs either way; `None` if nothing was to be chosen.
+    /// The estimate for a thread either way; `None` if nothing was to be chosen.
     pub(crate) cost: Option<ThreadCost>,
 }
 
@@ -22,7 +22,7 @@ impl GroupWidth {
     pub(crate) const ONE: GroupWidth = GroupWidth { lanes: 1, cost: None };
 }
 
-/// What the width of groups is chosen for.
+/// The kernel, its variant and the processor that the width of groups is chosen for.
 #[derive(Clone, Copy)]
 pub(crate) struct WidthRequest<'a> {
     pub(crate) module: &'a Module,

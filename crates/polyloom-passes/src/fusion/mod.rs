@@ -40,12 +40,12 @@ pub struct FusedPart<'a> {
     pub params: &'a [usize],
 }
 
-/// What decides about a kernel, whatever its arguments.
+/// The facts that decide about a kernel, whatever its arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FusionFacts {
     /// The reason for which it is launched by itself.
     pub refusal: Option<&'static str>,
-    /// How it accesses its parameters; empty if it is launched by itself.
+    /// Its accesses of its parameters; empty if it is launched by itself.
     pub uses: Vec<ArrayUse>,
 }
 
