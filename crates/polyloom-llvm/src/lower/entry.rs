@@ -9,6 +9,7 @@ use super::arith::ArithContext;
 use super::calls::{self, CompiledCallees};
 use super::control_frame::MergeEdge;
 use super::control_frame::ReturnTarget;
+use super::group_loop::GroupLoop;
 use super::indices;
 use super::memory::ArrayArg;
 use super::prefetch::{self, Offsets};
@@ -178,7 +179,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
             ir.br(exit);
             ir.switch_to(exit);
             self.add_totals(callees, thread)?;
-            self.merge_copies(copied);
+            self.merge_copies(copied)?;
             ir.ret_void();
             return Ok(());
         }
@@ -239,7 +240,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
         ir.br(row);
         ir.switch_to(exit);
         self.add_totals(callees, thread)?;
-        self.merge_copies(copied);
+        self.merge_copies(copied)?;
         ir.ret_void();
         Ok(())
     }
@@ -256,73 +257,17 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
         let ir = self.ir;
         thread.column = from;
         let first_end = self.first_group_end(&thread, to);
-        let before = ir.current();
-        let head = ir.block(c"group");
-        let (full, tail, done) = (ir.block(c"full"), ir.block(c"tail"), ir.block(c"row_done"));
-        ir.br(head);
-        ir.switch_to(head);
-        let column = ir.phi(ir.int(64));
-        ir.add_incoming(column, from, before);
-        // Latest end of the threads of this group.
-        let end = first_end.map_or(to, |first_end| {
-            let end = ir.phi(ir.int(64));
-            ir.add_incoming(end, first_end, before);
-            end
-        });
-        thread.column = column;
-        thread.linear = row_start.map_or(column, |start| ir.add(start, column));
-        let left = ir.sub(end, column);
-        let n_lanes = ir.i64_const(self.lanes.into());
-        let after_full = if self.lanes == 1 { done } else { tail };
-        ir.cond_br(ir.icmp(SGE, left, n_lanes), full, after_full);
-
-        ir.switch_to(full);
-        if self.lanes > 1 {
-            for (array, offsets) in self.streams {
-                prefetch::emit(ir, &thread, self.lanes, array, offsets);
+        let groups = GroupLoop::begin(ir, self.lanes, from, first_end, to);
+        thread.column = groups.first;
+        thread.linear = row_start.map_or(thread.column, |start| ir.add(start, thread.column));
+        groups.run(ir, |exec, bail_out| {
+            if self.lanes > 1 && exec == ExecMask::Full {
+                for (array, offsets) in self.streams {
+                    prefetch::emit(ir, &thread, self.lanes, array, offsets);
+                }
             }
-        }
-        let masked = ir.block(c"masked");
-        let bail_out = (self.lanes > 1).then(|| BailOut { target: masked, from: Vec::new() });
-        let bails = self.body(callees, thread, ExecMask::Full, bail_out)?;
-        let latch = ir.block(c"next_group");
-        let after_full = ir.current();
-        ir.br(latch);
-        ir.switch_to(latch);
-        let n_done = ir.phi(ir.int(64));
-        ir.add_incoming(n_done, n_lanes, after_full);
-        ir.add_incoming(column, ir.add(column, n_done), latch);
-        if first_end.is_some() {
-            ir.add_incoming(end, to, latch);
-        }
-        ir.br(head);
-
-        ir.switch_to(tail);
-        if self.lanes == 1 {
-            ir.unreachable();
-            ir.switch_to(masked);
-            ir.unreachable();
-            ir.switch_to(done);
-            return Ok(());
-        }
-        ir.cond_br(ir.icmp(SGT, left, ir.i64_const(0)), masked, done);
-        ir.switch_to(masked);
-        let n_active = ir.phi(ir.int(64));
-        ir.add_incoming(n_active, left, tail);
-        for &from in &bails {
-            ir.add_incoming(n_active, n_lanes, from);
-        }
-        let narrow = ir.int_cast(n_active, ir.int(32));
-        let mask = ir.icmp(ULT, ir.iota(ir.int(32), self.lanes, 1), ir.splat(narrow, self.lanes));
-        self.body(callees, thread, ExecMask::Mask(mask), None)?;
-        if bails.is_empty() && first_end.is_none() {
-            ir.br(done);
-        } else {
-            ir.add_incoming(n_done, n_active, ir.current());
-            ir.br(latch);
-        }
-        ir.switch_to(done);
-        Ok(())
+            self.body(callees, thread, exec, bail_out)
+        })
     }
 
     /// Returns where the first group of a long row ends so that those after it store whole cache lines. `None` if no

@@ -30,6 +30,7 @@ mod control;
 mod control_frame;
 mod cost;
 mod entry;
+mod group_loop;
 mod host;
 mod indices;
 mod interleaved;

@@ -6,10 +6,13 @@
 //!
 //! Design: `docs/design/atomic-updates.md`.
 
+use super::Result;
+use super::arith::ArithContext;
 use super::entry::BodyUnit;
 use super::memory::ArrayArg;
 use super::private_copies::{N_COPIES, PrivateCopies};
 use crate::ir::*;
+use polyloom_codegen::CodegenError;
 use polyloom_ir::{Op, Scalar};
 use smallvec::SmallVec;
 
@@ -31,15 +34,28 @@ pub(crate) struct PrivateArray {
     table: Val,
 }
 
-/// The bits of the value that changes no element.
-fn identity(op: Op, elem: Scalar) -> u64 {
-    let ones = u64::MAX >> (64 - elem.bits());
-    let half = 1u64 << (elem.bits() - 1);
-    match (op, elem.is_signed_int()) {
-        (Op::AtomicMin, true) => half - 1,
-        (Op::AtomicMax, true) => half,
-        (Op::AtomicMin, false) | (Op::AtomicAnd, _) => ones,
-        _ => 0,
+/// How a copy of an element and the element become one.
+struct Merging {
+    /// The update of the array's element by what the copy holds.
+    update: RmwOp,
+    /// The bits of the value that changes no element.
+    identity: u64,
+}
+
+impl Merging {
+    fn by(op: Op, elem: Scalar) -> Merging {
+        let (ones, half) = (u64::MAX >> (64 - elem.bits()), 1u64 << (elem.bits() - 1));
+        let (update, identity) = match (op, elem.is_signed_int()) {
+            (Op::AtomicMin, true) => (RmwOp::LLVMAtomicRMWBinOpMin, half - 1),
+            (Op::AtomicMin, false) => (RmwOp::LLVMAtomicRMWBinOpUMin, ones),
+            (Op::AtomicMax, true) => (RmwOp::LLVMAtomicRMWBinOpMax, half),
+            (Op::AtomicMax, false) => (RmwOp::LLVMAtomicRMWBinOpUMax, 0),
+            (Op::AtomicAnd, _) => (RmwOp::LLVMAtomicRMWBinOpAnd, ones),
+            (Op::AtomicOr, _) => (RmwOp::LLVMAtomicRMWBinOpOr, 0),
+            (Op::AtomicXor, _) => (RmwOp::LLVMAtomicRMWBinOpXor, 0),
+            _ => (RmwOp::LLVMAtomicRMWBinOpAdd, 0),
+        };
+        Merging { update, identity }
     }
 }
 
@@ -81,7 +97,7 @@ impl BodyUnit<'_, '_> {
         let mut arrays = self.arrays.to_vec();
         for array in private {
             let ty = ir.int(array.elem.bits());
-            let nothing = ir.int_const(ty, identity(array.op, array.elem));
+            let nothing = ir.int_const(ty, Merging::by(array.op, array.elem).identity);
             ir.for_each(ir.mul(array.n_elements, ir.i64_const(N_COPIES as i64)), |index| {
                 ir.store(nothing, ir.offset(ty, array.table, index), array.elem.bytes());
             });
@@ -95,37 +111,25 @@ impl BodyUnit<'_, '_> {
     }
 
     /// Brings what the copies hold to the arrays.
-    pub(crate) fn merge_copies(&self, private: &[PrivateArray]) {
+    pub(crate) fn merge_copies(&self, private: &[PrivateArray]) -> Result<()> {
         let ir = self.ir;
+        let arith = ArithContext { ir, processor: self.processor };
         for array in private {
             let ty = ir.int(array.elem.bits());
-            let nothing = ir.int_const(ty, identity(array.op, array.elem));
-            let op = match (array.op, array.elem.is_signed_int()) {
-                (Op::AtomicMin, true) => RmwOp::LLVMAtomicRMWBinOpMin,
-                (Op::AtomicMin, false) => RmwOp::LLVMAtomicRMWBinOpUMin,
-                (Op::AtomicMax, true) => RmwOp::LLVMAtomicRMWBinOpMax,
-                (Op::AtomicMax, false) => RmwOp::LLVMAtomicRMWBinOpUMax,
-                (Op::AtomicAnd, _) => RmwOp::LLVMAtomicRMWBinOpAnd,
-                (Op::AtomicOr, _) => RmwOp::LLVMAtomicRMWBinOpOr,
-                (Op::AtomicXor, _) => RmwOp::LLVMAtomicRMWBinOpXor,
-                _ => RmwOp::LLVMAtomicRMWBinOpAdd,
-            };
-            let combine = |a: Val, b: Val| match op {
-                RmwOp::LLVMAtomicRMWBinOpMin => ir.binary_intrinsic("llvm.smin", a, b),
-                RmwOp::LLVMAtomicRMWBinOpUMin => ir.binary_intrinsic("llvm.umin", a, b),
-                RmwOp::LLVMAtomicRMWBinOpMax => ir.binary_intrinsic("llvm.smax", a, b),
-                RmwOp::LLVMAtomicRMWBinOpUMax => ir.binary_intrinsic("llvm.umax", a, b),
-                RmwOp::LLVMAtomicRMWBinOpAnd => ir.and(a, b),
-                RmwOp::LLVMAtomicRMWBinOpOr => ir.or(a, b),
-                RmwOp::LLVMAtomicRMWBinOpXor => ir.xor(a, b),
-                _ => ir.add(a, b),
-            };
+            let Merging { update: op, identity } = Merging::by(array.op, array.elem);
+            let nothing = ir.int_const(ty, identity);
+            let combine = array.op.combination();
+            let mut failed = false;
             ir.for_each(array.n_elements, |index| {
                 let copy = |number: u64| {
                     let place = ir.add(index, ir.mul(array.n_elements, ir.i64_const(number as i64)));
                     ir.load(ty, ir.offset(ty, array.table, place), array.elem.bytes())
                 };
-                let value = (1..N_COPIES).fold(copy(0), |sum, number| combine(sum, copy(number)));
+                let value = (1..N_COPIES).try_fold(copy(0), |sum, number| {
+                    arith.emit(combine?, array.elem, array.elem, &[sum, copy(number)])
+                });
+                failed |= value.is_none();
+                let value = value.unwrap_or(nothing);
                 let (update, next) = (ir.block(c"update"), ir.block(c"next"));
                 ir.cond_br(ir.icmp(NE, value, nothing), update, next);
                 ir.switch_to(update);
@@ -133,6 +137,13 @@ impl BodyUnit<'_, '_> {
                 ir.br(next);
                 ir.switch_to(next);
             });
+            if failed {
+                return Err(CodegenError::new(format!(
+                    "internal error: nothing merges copies by `{}`",
+                    array.op.name()
+                )));
+            }
         }
+        Ok(())
     }
 }
