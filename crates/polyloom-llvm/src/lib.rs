@@ -69,7 +69,7 @@ impl LlvmBackend {
         let module = &*with_private_updates(module, kernel, variant);
         if forms == [Form::Strategy] {
             let strategy = lower::Strategy::of(module, kernel, variant, &self.processor, self.lanes);
-            return Ok(vec![strategy.explain(module, kernel, &self.processor, request.sources).into_bytes()]);
+            return Ok(vec![strategy.explain(module, kernel, variant, &self.processor, request.sources).into_bytes()]);
         }
         emit::emit(&self.processor, entry, forms, |ir| {
             lower::kernel(ir, &self.processor, self.lanes, module, kernel, variant, entry)

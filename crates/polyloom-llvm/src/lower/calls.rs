@@ -155,6 +155,8 @@ impl FunctionLowering<'_, '_> {
             thread: None,
             values,
             not_negative: SmallVec::new(),
+            tile_columns: FxHashMap::default(),
+            facts: None,
             wide: FxHashMap::default(),
             exec: ExecMask::Full,
             exec_slot: None,

@@ -5,6 +5,7 @@
 
 use super::calls::used_values;
 use super::private_copies::private_params;
+use super::row_tiles::tiled_accesses;
 use polyloom_codegen::CodeVariant;
 use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};
 use polyloom_ir::op::OpGroup;
@@ -41,7 +42,9 @@ impl ThreadCost {
         (lanes, n_registers): (u32, f32),
     ) -> ThreadCost {
         let copied = private_params(func, &used_values(func), variant);
-        let model = CostModel { module, func, uniformity, variant, copied: &copied, lanes: lanes as f32, n_registers };
+        let tiled = tiled_accesses(module, func, uniformity, &variant.facts);
+        let (copied, lanes) = (&copied, lanes as f32);
+        let model = CostModel { module, func, uniformity, variant, copied, tiled, lanes, n_registers };
         model.region(region, false)
     }
 
@@ -58,6 +61,8 @@ struct CostModel<'a> {
     variant: &'a CodeVariant,
     /// The arrays that ranges of threads have copies of.
     copied: &'a [(usize, Op)],
+    /// The accesses that are part of tiles, each with whether it only loads what its loop stored.
+    tiled: FxHashMap<Inst, bool>,
     lanes: f32,
     n_registers: f32,
 }
@@ -106,8 +111,10 @@ impl CostModel<'_> {
             }
             Op::ForRange | Op::While => self.iterations(inst, masked),
             Op::Block => data.regions.first().map(|&region| self.region(region, masked)).unwrap_or_default(),
-            Op::ArrayLoad | Op::LoadReadonly => self.access(data, masked),
-            Op::ArrayStore => self.access(data, masked),
+            Op::ArrayLoad | Op::LoadReadonly | Op::ArrayStore => match self.tiled.get(&inst) {
+                Some(&reloads) => self.tiled_access(data, reloads),
+                None => self.access(data, masked),
+            },
             Op::Call => {
                 let Imm::Func(callee) = data.imm else { return ThreadCost::default() };
                 let size = self.module.functions.get(callee).map_or(10, |callee| callee.insts.len()) as f32;
@@ -150,6 +157,13 @@ impl CostModel<'_> {
         let is_copied = self.copied.iter().any(|&(copied, _)| Some(copied) == array);
         let alone = if self.variant.facts.alone || is_copied { 1.5 } else { 20.0 };
         ThreadCost { alone, in_group: if varies { alone + 6.0 } else { 1.0 } }
+    }
+
+    /// Estimates an access that is part of a tile: it is transposed by shuffles and goes through a buffer.
+    fn tiled_access(&self, data: &InstData, reloads: bool) -> ThreadCost {
+        let is_store = data.op == Op::ArrayStore;
+        let alone = if is_store { 0.6 } else { 0.3 };
+        ThreadCost { alone, in_group: if reloads { self.n_registers / self.lanes } else { 0.9 } }
     }
 
     fn access(&self, data: &InstData, masked: bool) -> ThreadCost {

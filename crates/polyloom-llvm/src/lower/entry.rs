@@ -20,7 +20,7 @@ use super::{BailOut, ExecMask, FunctionLowering, RegionFlow, Reps, Result, Value
 use crate::ir::*;
 use crate::target::{HostProcessor, OptimizerMode};
 use cranelift_entity::SecondaryMap;
-use polyloom_codegen::{ArgLayout, CodeVariant, CodegenError, LaunchContext, SiteTable};
+use polyloom_codegen::{ArgFacts, ArgLayout, CodeVariant, CodegenError, LaunchContext, SiteTable};
 use polyloom_ir::analysis::uniformity::Uniformity;
 use polyloom_ir::{FloatMode, FuncId, Function, Imm, Inst, MAX_DIMS, Module, Op, Value, ValueDef};
 use rustc_hash::FxHashMap;
@@ -92,6 +92,7 @@ pub(crate) fn kernel(
         sites: &sites,
         arrays: &arrays,
         params: &params,
+        facts: Some(&variant.facts),
         streams: &streams,
         totals: &[],
         rank,
@@ -144,6 +145,8 @@ pub(crate) struct BodyUnit<'a, 'c> {
     pub(crate) sites: &'a SiteTable,
     pub(crate) arrays: &'a [Option<ArrayArg>],
     pub(crate) params: &'a [ValueRep],
+    /// What is known of the arguments, where loops may be lowered as tiles.
+    pub(crate) facts: Option<&'a ArgFacts>,
     pub(crate) streams: &'a [(&'a ArrayArg, Offsets)],
     pub(crate) totals: &'a [UpdateTotal],
     pub(crate) rank: u8,
@@ -371,6 +374,8 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
             thread: Some(thread),
             values,
             not_negative: SmallVec::new(),
+            tile_columns: FxHashMap::default(),
+            facts: self.facts,
             wide: FxHashMap::default(),
             exec,
             exec_slot: None,

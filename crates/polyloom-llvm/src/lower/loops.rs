@@ -30,10 +30,17 @@ struct LoopCounter {
 }
 
 /// The phis of a loop-carried value.
-struct CarriedPhis {
+pub(super) struct CarriedPhis {
     param: Value,
-    kind: CarriedKind,
-    phi: Val,
+    pub(super) kind: CarriedKind,
+    pub(super) phi: Val,
+}
+
+impl CarriedPhis {
+    /// The carried values at the loop's head.
+    pub(super) fn reps(carried: &[CarriedPhis]) -> Reps {
+        carried.iter().map(|carried| FunctionLowering::rep_of(carried.phi, carried.kind)).collect()
+    }
 }
 
 impl FunctionLowering<'_, '_> {
@@ -43,6 +50,9 @@ impl FunctionLowering<'_, '_> {
         let inits = self.reps(&data.operands[3..])?;
         if let Some(lanes) = self.lanes_of_loop(inst) {
             return self.groups_of_iterations(inst, &bounds, lanes);
+        }
+        if let Some(flow) = self.tiled_for_range(inst, &bounds, &inits)? {
+            return Ok(flow);
         }
         match self.split_at_zero(inst, &bounds)? {
             None => self.for_range_over(inst, &bounds, inits),
@@ -96,7 +106,7 @@ impl FunctionLowering<'_, '_> {
         ]))
     }
 
-    fn for_range_over(&mut self, inst: Inst, bounds: &[ValueRep], inits: Reps) -> Result<RegionFlow> {
+    pub(super) fn for_range_over(&mut self, inst: Inst, bounds: &[ValueRep], inits: Reps) -> Result<RegionFlow> {
         let func = self.func;
         let data = &func.insts[inst];
         let body = data.regions[0];
@@ -400,7 +410,7 @@ impl FunctionLowering<'_, '_> {
 
     /// Returns true if lanes that enter a loop together may part in it: they leave it at different times, or some take
     /// a `continue` that others do not.
-    fn needs_masks(&self, inst: Inst) -> bool {
+    pub(super) fn needs_masks(&self, inst: Inst) -> bool {
         if self.splits(inst) || (self.exec != ExecMask::Full && self.leaves_by_mask(inst)) {
             return true;
         }
@@ -437,11 +447,11 @@ impl FunctionLowering<'_, '_> {
         Ok(ControlFrame { inst, entry: self.exec, exits: Vec::new(), back: Vec::new(), masked })
     }
 
-    fn coerce_all(&mut self, params: &[Value], inits: &[ValueRep]) -> Result<SmallVec<[Val; 4]>> {
+    pub(super) fn coerce_all(&mut self, params: &[Value], inits: &[ValueRep]) -> Result<SmallVec<[Val; 4]>> {
         params.iter().zip(inits).map(|(&param, &rep)| self.coerce(rep, self.kind(param))).collect()
     }
 
-    fn carried_phis(
+    pub(super) fn carried_phis(
         &mut self,
         params: &[Value],
         inits: &[Val],
@@ -510,6 +520,6 @@ struct LoopState {
 impl LoopState {
     /// The carried values at the loop's head.
     fn values(&self) -> Reps {
-        self.carried.iter().map(|carried| FunctionLowering::rep_of(carried.phi, carried.kind)).collect()
+        CarriedPhis::reps(&self.carried)
     }
 }

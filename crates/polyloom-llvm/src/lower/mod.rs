@@ -41,7 +41,9 @@ mod parallel;
 mod prefetch;
 mod private_arrays;
 mod private_copies;
+mod row_tiles;
 mod strategy;
+mod tiled_loop;
 mod totals;
 mod transpose;
 mod value_rep;
@@ -64,7 +66,7 @@ use arith::ArithContext;
 use control_frame::{ControlFrame, ReturnTarget};
 use cranelift_entity::SecondaryMap;
 use interleaved::RowStore;
-use polyloom_codegen::{CodegenError, SiteTable};
+use polyloom_codegen::{ArgFacts, CodegenError, SiteTable};
 use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};
 use polyloom_ir::{Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
 use rustc_hash::FxHashMap;
@@ -106,6 +108,10 @@ pub(crate) struct FunctionLowering<'a, 'c> {
     values: SecondaryMap<Value, Option<ValueRep>>,
     /// Counters of the loops around that are not negative there.
     not_negative: SmallVec<[Value; 2]>,
+    /// The accesses of the loops around that are part of tiles.
+    tile_columns: FxHashMap<Inst, tiled_loop::TileColumn>,
+    /// What is known of a kernel's arguments.
+    facts: Option<&'a ArgFacts>,
     /// 64-bit counterparts of 32-bit indices, computed in 64 bits so that addresses need no sign extension in loops.
     wide: FxHashMap<Val, Val>,
     exec: ExecMask,
@@ -146,6 +152,9 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
             let data = &func.insts[inst];
             if let Some(lines) = self.lines {
                 lines.at(self.ir, data.span);
+            }
+            if self.access_tile(inst)? {
+                continue;
             }
             if data.op == Op::ArrayStore && self.part_of_row(&insts[index..], &mut rows)? {
                 continue;

@@ -4,11 +4,12 @@
 
 use super::calls::used_values;
 use super::private_copies::private_params;
+use super::row_tiles::tiled_accesses;
 use super::width::{GroupWidth, WidthRequest};
 use crate::target::HostProcessor;
 use polyloom_codegen::CodeVariant;
 use polyloom_ir::analysis::uniformity::{ThreadScope, Uniformity, UniformityContext};
-use polyloom_ir::{FuncId, Inst, MAX_DIMS, Module, Op, SourceMap};
+use polyloom_ir::{FuncId, Function, Inst, MAX_DIMS, Module, Op, SourceMap};
 use std::fmt::Write;
 
 /// The choices for one variant of a kernel.
@@ -48,11 +49,29 @@ impl Strategy {
         Strategy { uniformity, rank, width, parallel, copied }
     }
 
+    /// The arrays that threads go along rows of, in words.
+    fn tiled_rows(&self, module: &Module, func: &Function, variant: &CodeVariant) -> String {
+        let tiled = tiled_accesses(module, func, &self.uniformity, &variant.facts);
+        let mut params: Vec<usize> =
+            tiled.keys().filter_map(|&inst| func.param_index(func.insts[inst].operands[0])).collect();
+        params.sort_unstable();
+        params.dedup();
+        let names: Vec<String> = params.iter().map(|&param| format!("`{}`", name_of(func, param))).collect();
+        match &names[..] {
+            [] => String::new(),
+            names => format!(
+                "each thread goes along rows of {}: tiles of them are transposed in registers\n",
+                names.join(", ")
+            ),
+        }
+    }
+
     /// The choices in words.
     pub(crate) fn explain(
         &self,
         module: &Module,
         kernel: FuncId,
+        variant: &CodeVariant,
         processor: &HostProcessor,
         sources: Option<&SourceMap>,
     ) -> String {
@@ -73,8 +92,11 @@ impl Strategy {
             let line = span.and_then(|span| sources?.locate(span)).map(|(_, at)| format!("line {}: ", at.line));
             let _ = writeln!(text, "  {}threads {}", line.unwrap_or_default(), in_words(width));
         }
+        if self.width.lanes > 1 || self.parallel.iter().any(|(_, width)| width.lanes > 1) {
+            text.push_str(&self.tiled_rows(module, func, variant));
+        }
         for &(param, op) in &self.copied {
-            let name = func.param_names.get(param).map_or("an array", |name| name);
+            let name = name_of(func, param);
             let _ = writeln!(
                 text,
                 "`{name}` is updated by `{}` alone: ranges of many threads update copies of it if it is small",
@@ -83,6 +105,10 @@ impl Strategy {
         }
         text
     }
+}
+
+fn name_of(func: &Function, param: usize) -> &str {
+    func.param_names.get(param).map_or("an array", |name| name)
 }
 
 fn in_words(width: GroupWidth) -> String {

@@ -68,6 +68,7 @@ pub(super) fn kernel(
         sites: &sites,
         arrays: &arrays,
         params: &params,
+        facts: None,
         streams: &[],
         totals: &[],
         rank: rank as u8,
