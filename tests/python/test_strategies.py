@@ -357,7 +357,7 @@ def test_updates_whose_order_shows_are_in_order():
 
 def test_explanations():
     assert "threads run in groups of" in ring.explain()
-    assert "threads run one by one" in sums_of_ranges.explain()
+    assert "threads run one by one" in updates.explain()
     assert "goes along rows of `x`, `y`: tiles" in rows.explain()
     assert "`sums` is updated by `atomic_add` alone" in updates.explain()
     text = softmax.explain()

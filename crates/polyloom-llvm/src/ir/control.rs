@@ -27,19 +27,22 @@ impl IrEmitter<'_> {
         unsafe { LLVMBuildBr(self.builder, target.0) };
     }
 
-    /// The branch back of a loop that LLVM is told something of: the name of the metadata and, if it has one, a number.
-    pub(crate) fn br_back(&self, target: BasicBlock, option: &str, number: Option<u32>) {
+    /// The branch back of a loop that LLVM is told something of: names of metadata, each with a number if it has one.
+    pub(crate) fn br_back(&self, target: BasicBlock, options: &[(&str, Option<u32>)]) {
         // SAFETY: the constant lives in this context.
         let constant = |n: u32| unsafe { LLVMValueAsMetadata(LLVMConstInt(self.int(32).0, n.into(), 0)) };
-        let number = number.map(|n| MetadataNode(constant(n)));
-        let parts: Vec<MetadataNode> = [self.meta_string(option)].into_iter().chain(number).collect();
-        let option = self.meta_node(&parts);
+        let option = |&(name, number): &(&str, Option<u32>)| {
+            let number = number.map(|n| MetadataNode(constant(n)));
+            self.meta_node(&[self.meta_string(name)].into_iter().chain(number).collect::<Vec<MetadataNode>>())
+        };
+        let options = options.iter().map(option);
         // SAFETY: the block is of the current function; the temporary node is replaced before anything reads it, by a
         // node that so refers to itself, as those of loops do.
         unsafe {
             let branch = LLVMBuildBr(self.builder, target.0);
             let itself = LLVMTemporaryMDNode(self.context, std::ptr::null_mut(), 0);
-            let node = self.meta_node(&[MetadataNode(itself), option]);
+            let parts: Vec<MetadataNode> = [MetadataNode(itself)].into_iter().chain(options).collect();
+            let node = self.meta_node(&parts);
             LLVMMetadataReplaceAllUsesWith(itself, node.0);
             self.attach(Val(branch), "llvm.loop", node);
         }

@@ -109,22 +109,27 @@ impl FunctionLowering<'_, '_> {
             && func.as_const(test.operands[1]) == Some(0)
             && sum.op == Op::Add
             && sum.operands[0] == plain;
-        if !is_alone || !is_wrap || func.metadata.float_mode != FloatMode::Strict || self.not_negative.contains(&plain)
-        {
+        let is_vectorised = func.metadata.float_mode != FloatMode::Strict
+            || self.frames.last().is_some_and(|frame| self.runs_iterations_as_lanes(frame.inst));
+        if !is_alone || !is_wrap || is_vectorised || self.not_negative.contains(&plain) {
             return Ok(None);
         }
         let ir = self.ir;
-        let (cond, plain, extent) = (self.rep(cond)?, self.rep(plain)?, self.rep(sum.operands[1])?);
-        let (cond, plain, extent) = (self.base(cond)?, self.base(plain)?, self.base(extent)?);
+        let (plain, extent) = (self.rep(plain)?, self.rep(sum.operands[1])?);
+        let (plain, extent) = (self.base(plain)?, self.base(extent)?);
+        // In 64 bits, as addresses are, so that what is loaded is extended there and then.
+        let (narrow, wide_plain, extent) = (ir.type_of(plain), self.widen(plain), self.widen(extent));
         let (from, counts, meet) = (ir.current(), ir.block(c"from_end"), ir.block(c"index"));
-        ir.cond_br_unlikely(cond, counts, meet);
+        ir.cond_br_unlikely(ir.icmp(SLT, wide_plain, ir.i64_const(0)), counts, meet);
         ir.switch_to(counts);
-        let behind = ir.add(plain, extent);
+        let behind = ir.add(wide_plain, extent);
         ir.br(meet);
         ir.switch_to(meet);
-        let index = ir.phi(ir.type_of(plain));
-        ir.add_incoming(index, plain, from);
-        ir.add_incoming(index, behind, counts);
+        let wide_index = ir.phi(ir.int(64));
+        ir.add_incoming(wide_index, wide_plain, from);
+        ir.add_incoming(wide_index, behind, counts);
+        let index = ir.int_cast(wide_index, narrow);
+        self.wide.insert(index, wide_index);
         Ok(Some(ValueRep::Uniform(index)))
     }
 

@@ -9,11 +9,20 @@ use super::values::CarriedKind;
 use super::{ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep};
 use crate::ir::*;
 use polyloom_codegen::CodegenError;
-use polyloom_ir::{Imm, Inst, Op, Region, Scalar, Value};
+use polyloom_ir::op::OpEffect;
+use polyloom_ir::{FloatMode, Imm, Inst, Op, Region, Scalar, Value};
 use smallvec::SmallVec;
 
 /// Most instructions of loops that are emitted twice.
 const MOST_SPLIT: u32 = 64;
+
+/// Tells LLVM to vectorise a loop under masks. As many iterations as there are often, not more.
+const AS_LANES: [(&str, Option<u32>); 4] = [
+    ("llvm.loop.unroll.runtime.disable", None),
+    ("llvm.loop.vectorize.predicate.enable", Some(1)),
+    ("llvm.loop.vectorize.width", Some(8)),
+    ("llvm.loop.interleave.count", Some(1)),
+];
 
 /// Describes how a `for_range` counts.
 struct LoopCounter {
@@ -375,9 +384,10 @@ impl FunctionLowering<'_, '_> {
         });
         let unroll = self.func.metadata.hint("unroll").unwrap_or_default();
         match unroll.filter(|_| is_innermost && !self.arith.processor.is_gpu) {
-            Some(1) => self.ir.br_back(state.header, "llvm.loop.unroll.disable", None),
-            Some(n) => self.ir.br_back(state.header, "llvm.loop.unroll.count", Some(n)),
-            None if is_ragged => self.ir.br_back(state.header, "llvm.loop.unroll.runtime.disable", None),
+            Some(1) => self.ir.br_back(state.header, &[("llvm.loop.unroll.disable", None)]),
+            Some(n) => self.ir.br_back(state.header, &[("llvm.loop.unroll.count", Some(n))]),
+            None if self.runs_iterations_as_lanes(state.inst) => self.ir.br_back(state.header, &AS_LANES),
+            None if is_ragged => self.ir.br_back(state.header, &[("llvm.loop.unroll.runtime.disable", None)]),
             None => self.ir.br(state.header),
         }
         for (carried, value) in state.carried.iter().zip(values) {
@@ -390,6 +400,30 @@ impl FunctionLowering<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns true for a loop of a single thread that LLVM is to vectorise under masks: one that neighbouring threads
+    /// leave at different times, so that a vector of iterations is often the only one, and that computes sums and the
+    /// like in whatever order.
+    pub(super) fn runs_iterations_as_lanes(&self, inst: Inst) -> bool {
+        let data = &self.func.insts[inst];
+        let body = data.regions[0];
+        let is_ragged = self.lanes == 1 && self.uniformity.is_some_and(|facts| !facts.cond_is_uniform(inst));
+        let any_order = |&param: &Value| {
+            self.func.metadata.float_mode == FloatMode::Fast
+                || self.func.ty(param).as_scalar().is_some_and(|ty| ty.is_int())
+        };
+        let only_reads = |&inner: &Inst| {
+            let inner = &self.func.insts[inner];
+            let is_read = matches!(inner.op.info().effect, OpEffect::Pure | OpEffect::Read | OpEffect::Terminator);
+            is_read && inner.regions.is_empty() && inner.op != Op::Call
+        };
+        data.op == Op::ForRange
+            && is_ragged
+            // Without masks that cost nothing a vector of what is left over is none.
+            && self.arith.processor.vector_bytes == 64
+            && self.func.regions[body].params.iter().skip(1).all(any_order)
+            && self.func.regions[body].insts.iter().all(only_reads)
     }
 
     /// Gets ready to lower a loop: the lanes executing, and for masked loops that lose lanes to outer targets the slot
@@ -426,7 +460,6 @@ impl FunctionLowering<'_, '_> {
     }
 
     pub(super) fn may_have_effects(&self, inst: Inst) -> bool {
-        use polyloom_ir::op::OpEffect;
         let mut found = false;
         for &region in &self.func.insts[inst].regions {
             self.func.walk(region, &mut |_, data| {

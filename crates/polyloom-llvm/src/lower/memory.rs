@@ -107,6 +107,8 @@ impl FunctionLowering<'_, '_> {
         let mut row_bytes = None;
         let lane_int = if arg.facts.offsets_fit_i32 { ir.int(32) } else { wide };
         let lane_type = ir.lanes(lane_int, self.lanes);
+        let in_lanes_of_iterations = arg.facts.offsets_fit_i32
+            && self.frames.last().is_some_and(|frame| self.runs_iterations_as_lanes(frame.inst));
         for (axis, (&index, &rep)) in indices.iter().zip(reps).enumerate() {
             let ty = self.scalar_of(index)?;
             let stride = arg.strides[axis];
@@ -127,7 +129,15 @@ impl FunctionLowering<'_, '_> {
                 _ => None,
             };
             if let Some(index) = first {
-                pointer = ir.offset(ir.int(8), pointer, ir.mul(index, stride));
+                let offset = match rep {
+                    // Gathers take offsets of 32 bits, and LLVM does not see that these would do.
+                    ValueRep::Uniform(value) if in_lanes_of_iterations && ty == Scalar::I32 => {
+                        let offset = ir.mul(value, ir.int_cast(stride, ir.int(32)));
+                        ir.sext_to_64(ir.no_signed_wrap(offset))
+                    }
+                    _ => ir.mul(index, stride),
+                };
+                pointer = ir.offset(ir.int(8), pointer, offset);
                 if let (ValueRep::Affine { stride: lanes_apart, .. }, Some(bytes)) = (rep, known) {
                     step = step.and_then(|step| lanes_apart.checked_mul(bytes)?.checked_add(step));
                 }
