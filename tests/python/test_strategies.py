@@ -217,6 +217,74 @@ def test_reductions_of_blocks(columns):
 
 
 @loom.kernel
+def own_elements(x: FLOAT, out: FLOAT, steps: INT, first: int):
+    shared = loom.shared_array(shape=(4, 16), dtype=float)
+    sums = loom.shared_array(shape=64, dtype=float)
+    t, r = loom.thread_idx(0), loom.thread_idx(1)
+    i = (loom.block_idx() * 4 + r) * 16 + t
+    shared[r, t] = x[i]
+    sums[r * 16 + t] = 0.0
+    loom.sync_threads()
+    step = first
+    while step > 0:
+        if t < step:
+            shared[r, t] += shared[r, t + step]
+        loom.sync_threads()
+        step = step // 2
+    for k in range(3):
+        loom.atomic_add(sums, r * 16 + t, float(k))
+        loom.atomic_add(sums, 63 - (r * 16 + t), 2.0)
+        loom.atomic_add(sums, k, 1.0)
+    loom.atomic_max(steps, 0, step)
+    loom.sync_threads()
+    out[i] = shared[r, t] + 100.0 * sums[r * 16 + t]
+
+
+@pytest.mark.parametrize("first", [8, 5, 1, 0])
+def test_updates_of_elements_of_a_thread_s_own(first):
+    x = RANDOM.integers(0, 9, 192).astype(np.float32)
+    want = x.reshape(-1, 16).copy()
+    step = first
+    while step > 0:
+        want[:, :step] += want[:, step : 2 * step].copy()
+        step //= 2
+    sums = np.full(64, 9.0)
+    sums[:3] += 64
+    want = want.reshape(3, 64) + 100 * sums
+    out = np.zeros(192, np.float32)
+    loom.launch(own_elements, 192, [x, out, np.zeros(1, np.int32), first], block_dim=(16, 4, 1))
+    np.testing.assert_array_equal(out, want.ravel())
+
+
+@loom.kernel
+def strided(x: FLOAT, out: FLOAT, sums: FLOAT, end: int, width: int):
+    i = loom.tid()
+    total = 0.0
+    for j in range(i - 3, end, width):
+        if j >= 0:
+            out[j] = x[j] + 1.0
+            total = total * 0.5 + x[j]
+    sums[i] = total
+
+
+@pytest.mark.parametrize("end", [-9, 0, 5, 64, 257, 1000])
+@pytest.mark.parametrize("width", [1, 16, 40, 64])
+def test_loops_from_a_thread_s_number_on(end, width):
+    x = RANDOM.integers(0, 9, 1000).astype(np.float32)
+    n = width if width > 1 else 35
+    want, sums = np.zeros(1000, np.float32), np.zeros(n, np.float32)
+    for i in range(n):
+        for j in range(i - 3, end, width):
+            if j >= 0:
+                want[j] = x[j] + 1
+                sums[i] = sums[i] * np.float32(0.5) + x[j]
+    out, totals = np.zeros(1000, np.float32), np.zeros(n, np.float32)
+    loom.launch(strided, n, [x, out, totals, end, width])
+    np.testing.assert_array_equal(out, want)
+    np.testing.assert_array_equal(totals, sums)
+
+
+@loom.kernel
 def votes(a: INT, out: INT, limit: int):
     counts = loom.shared_array(shape=4, dtype=int)
     t = loom.thread_idx()
@@ -368,5 +436,5 @@ def test_explanations():
 def test_on_every_engine(tier, passed_on_tier):
     assert (
         passed_on_tier(tier, __file__, "not on_every_engine and not explanations and not values")
-        == 1 + 4 + 21 + 6 + 1 + 1 + 5 + 4 + 1 + 1 + 3
+        == 1 + 4 + 21 + 6 + 1 + 1 + 5 + 4 + 4 + 24 + 1 + 1 + 3
     )

@@ -154,6 +154,7 @@ impl FunctionLowering<'_, '_> {
             own_arrays: Vec::new(),
             thread: None,
             values,
+            in_step: SmallVec::new(),
             not_negative: SmallVec::new(),
             tile_columns: FxHashMap::default(),
             facts: None,

@@ -4,6 +4,7 @@
 //! (`docs/design/cpu-strategies.md`); what counts is their ratio.
 
 use super::calls::used_values;
+use super::loop_forms::is_strided;
 use super::private_copies::private_params;
 use super::row_tiles::tiled_accesses;
 use polyloom_codegen::CodeVariant;
@@ -259,7 +260,7 @@ impl CostModel<'_> {
         once.in_group = once.in_group.max(latency / self.lanes);
         let mut cost = ThreadCost::default();
         cost.add(once, ITERATIONS);
-        if parts {
+        if parts && !is_strided(self.func, self.uniformity, inst) {
             cost.alone += MISPREDICTED;
             cost.in_group *= WAITING;
         }

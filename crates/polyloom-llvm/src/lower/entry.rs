@@ -373,6 +373,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
             own_arrays: Vec::new(),
             thread: Some(thread),
             values,
+            in_step: SmallVec::new(),
             not_negative: SmallVec::new(),
             tile_columns: FxHashMap::default(),
             facts: self.facts,

@@ -10,19 +10,8 @@ use super::{ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep};
 use crate::ir::*;
 use polyloom_codegen::CodegenError;
 use polyloom_ir::op::OpEffect;
-use polyloom_ir::{FloatMode, Imm, Inst, Op, Region, Scalar, Value};
+use polyloom_ir::{Imm, Inst, Op, Region, Scalar, Value};
 use smallvec::SmallVec;
-
-/// Most instructions of loops that are emitted twice.
-const MOST_SPLIT: u32 = 64;
-
-/// Tells LLVM to vectorise a loop under masks. As many iterations as there are often, not more.
-const AS_LANES: [(&str, Option<u32>); 4] = [
-    ("llvm.loop.unroll.runtime.disable", None),
-    ("llvm.loop.vectorize.predicate.enable", Some(1)),
-    ("llvm.loop.vectorize.width", Some(8)),
-    ("llvm.loop.interleave.count", Some(1)),
-];
 
 /// Describes how a `for_range` counts.
 struct LoopCounter {
@@ -63,6 +52,9 @@ impl FunctionLowering<'_, '_> {
         if let Some(flow) = self.tiled_for_range(inst, &bounds, &inits)? {
             return Ok(flow);
         }
+        if let Some(flow) = self.strided_for_range(inst, &bounds, &inits)? {
+            return Ok(flow);
+        }
         match self.split_at_zero(inst, &bounds)? {
             None => self.for_range_over(inst, &bounds, inits),
             Some([below, above]) => match self.for_range_over(inst, &below, inits)? {
@@ -76,43 +68,6 @@ impl FunctionLowering<'_, '_> {
                 other => Ok(other),
             },
         }
-    }
-
-    /// The bounds of two loops, in place of one whose counter goes up from what may be negative and is compared with
-    /// zero in each iteration, as every index is: up to zero, and from there on.
-    fn split_at_zero(&mut self, inst: Inst, bounds: &[ValueRep]) -> Result<Option<[Reps; 2]>> {
-        let func = self.func;
-        let data = &func.insts[inst];
-        let counter = func.regions[data.regions[0]].params[0];
-        let ty = self.scalar_of(counter)?;
-        let (mut compares, mut n_insts, mut leaves) = (false, 0, false);
-        func.walk(data.regions[0], &mut |_, inner| {
-            n_insts += 1;
-            compares |=
-                inner.op == Op::Lt && inner.operands[0] == counter && func.as_const(inner.operands[1]) == Some(0);
-            leaves |= matches!(inner.op, Op::Break | Op::Continue | Op::Return) || !inner.regions.is_empty();
-        });
-        let is_known = func.as_const(data.operands[0]).is_some_and(|lo| (lo as i64) << (64 - ty.bits()) >= 0);
-        let steps_by_one = func.as_const(data.operands[2]) == Some(1);
-        if self.lanes > 1
-            || self.arith.processor.is_gpu
-            || !ty.is_signed_int()
-            || is_known
-            || !steps_by_one
-            || !compares
-            || leaves
-            || n_insts > MOST_SPLIT
-        {
-            return Ok(None);
-        }
-        let (lo, hi) = (self.base(bounds[0])?, self.base(bounds[1])?);
-        let zero = self.ir.zero(self.ir.type_of(lo));
-        let middle = [self.arith.min_max(false, hi, zero, ty), self.arith.min_max(true, lo, zero, ty)];
-        let [below, above] = middle.map(ValueRep::Uniform);
-        Ok(Some([
-            SmallVec::from_slice(&[bounds[0], below, bounds[2]]),
-            SmallVec::from_slice(&[above, bounds[1], bounds[2]]),
-        ]))
     }
 
     pub(super) fn for_range_over(&mut self, inst: Inst, bounds: &[ValueRep], inits: Reps) -> Result<RegionFlow> {
@@ -386,7 +341,9 @@ impl FunctionLowering<'_, '_> {
         match unroll.filter(|_| is_innermost && !self.arith.processor.is_gpu) {
             Some(1) => self.ir.br_back(state.header, &[("llvm.loop.unroll.disable", None)]),
             Some(n) => self.ir.br_back(state.header, &[("llvm.loop.unroll.count", Some(n))]),
-            None if self.runs_iterations_as_lanes(state.inst) => self.ir.br_back(state.header, &AS_LANES),
+            None if self.runs_iterations_as_lanes(state.inst) => {
+                self.ir.br_back(state.header, &super::loop_forms::AS_LANES)
+            }
             None if is_ragged => self.ir.br_back(state.header, &[("llvm.loop.unroll.runtime.disable", None)]),
             None => self.ir.br(state.header),
         }
@@ -400,30 +357,6 @@ impl FunctionLowering<'_, '_> {
             }
         }
         Ok(())
-    }
-
-    /// Returns true for a loop of a single thread that LLVM is to vectorise under masks: one that neighbouring threads
-    /// leave at different times, so that a vector of iterations is often the only one, and that computes sums and the
-    /// like in whatever order.
-    pub(super) fn runs_iterations_as_lanes(&self, inst: Inst) -> bool {
-        let data = &self.func.insts[inst];
-        let body = data.regions[0];
-        let is_ragged = self.lanes == 1 && self.uniformity.is_some_and(|facts| !facts.cond_is_uniform(inst));
-        let any_order = |&param: &Value| {
-            self.func.metadata.float_mode == FloatMode::Fast
-                || self.func.ty(param).as_scalar().is_some_and(|ty| ty.is_int())
-        };
-        let only_reads = |&inner: &Inst| {
-            let inner = &self.func.insts[inner];
-            let is_read = matches!(inner.op.info().effect, OpEffect::Pure | OpEffect::Read | OpEffect::Terminator);
-            is_read && inner.regions.is_empty() && inner.op != Op::Call
-        };
-        data.op == Op::ForRange
-            && is_ragged
-            // Without masks that cost nothing a vector of what is left over is none.
-            && self.arith.processor.vector_bytes == 64
-            && self.func.regions[body].params.iter().skip(1).all(any_order)
-            && self.func.regions[body].insts.iter().all(only_reads)
     }
 
     /// Gets ready to lower a loop: the lanes executing, and for masked loops that lose lanes to outer targets the slot
@@ -508,7 +441,14 @@ impl FunctionLowering<'_, '_> {
 
     /// The number of iterations, as an unsigned number of the counter's width. It always fits, because the largest is
     /// the number of values less one.
-    fn trip_count(&mut self, lo: Val, hi: Val, step: Val, ty: Scalar, step_const: Option<u64>) -> Result<Val> {
+    pub(super) fn trip_count(
+        &mut self,
+        lo: Val,
+        hi: Val,
+        step: Val,
+        ty: Scalar,
+        step_const: Option<u64>,
+    ) -> Result<Val> {
         let ir = self.ir;
         let llvm = ir.type_of(lo);
         let (zero, one) = (ir.zero(llvm), ir.int_const(llvm, 1));

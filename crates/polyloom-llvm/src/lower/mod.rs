@@ -35,6 +35,7 @@ mod host;
 mod indices;
 mod interleaved;
 mod line_table;
+mod loop_forms;
 mod loops;
 mod memory;
 mod parallel;
@@ -106,6 +107,8 @@ pub(crate) struct FunctionLowering<'a, 'c> {
     own_arrays: Vec<ArrayArg>,
     pub(crate) thread: Option<GroupThread>,
     values: SecondaryMap<Value, Option<ValueRep>>,
+    /// Loops around that the lanes of this group leave together, though those of others may not.
+    in_step: SmallVec<[Inst; 2]>,
     /// Counters of the loops around that are not negative there.
     not_negative: SmallVec<[Value; 2]>,
     /// The accesses of the loops around that are part of tiles.
@@ -357,7 +360,7 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
 
     /// Returns true if the lanes that enter the instruction may part ways inside.
     fn splits(&self, inst: Inst) -> bool {
-        self.lane_facts().is_some_and(|facts| !facts.cond_is_uniform(inst))
+        !self.in_step.contains(&inst) && self.lane_facts().is_some_and(|facts| !facts.cond_is_uniform(inst))
     }
 
     /// Returns true if lanes that enter the instruction may leave for outer targets while others stay.

@@ -49,6 +49,7 @@ use cranelift_entity::{EntitySet, SecondaryMap};
 use emit::BlockEmitter;
 use facts::{BlockFacts, ThreadLevel, Use};
 use phrases::TextPhrases;
+use polyloom_ir::analysis::affine::AffineSum;
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::block_plan::{BlockParam, BlockPlan};
 use polyloom_ir::op::{OpEffect, OpGroup};
@@ -169,6 +170,7 @@ fn split(
         n_chunks: 0,
         current: ThreadLoop::default(),
         is_ordered: false,
+        own_element: None,
         frames: Vec::new(),
         own_counter: None,
         exits: FxHashMap::default(),
@@ -250,6 +252,9 @@ struct ThreadContext {
     is_last: bool,
 }
 
+/// An element of shared memory that no other thread of a row of the block has: its array and indices.
+type OwnElement = (Value, SmallVec<[AffineSum; 2]>);
+
 struct BlockSplitter<'a> {
     facts: BlockFacts<'a>,
     func: &'a Function,
@@ -277,6 +282,8 @@ struct BlockSplitter<'a> {
     current: ThreadLoop,
     /// True if a thread of the loop that is being made does something that those after it wait for.
     is_ordered: bool,
+    /// The element of shared memory that each thread of that loop updates, where there is such a one.
+    own_element: Option<OwnElement>,
     frames: Vec<OuterFrame>,
     /// Holds what the next region begins with.
     own_counter: Option<ThreadItem>,
@@ -383,6 +390,7 @@ impl BlockSplitter<'_> {
     ) -> SmallVec<[Value; 2]> {
         self.forget_line();
         self.is_ordered = false;
+        self.own_element = None;
         let zero = self.emit.int(0);
         let mut at = ThreadContext {
             thread: zero,

@@ -13,8 +13,10 @@ impl BlockSplitter<'_> {
             let ThreadItem::Inst(inst) = *item else { return None };
             let data = &self.func.insts[inst];
             if data.regions.is_empty() {
-                // An instruction that is made again where it is used leaves nothing here.
-                let leaves_nothing = data.results.iter().all(|&result| self.facts.is_remade(result));
+                // What is made again where it is used leaves nothing here, nor does what is used here alone.
+                let is_pure = data.op.info().is_pure();
+                let leaves = |&result: &Value| !self.facts.is_remade(result) && (!is_pure || self.escapes(result));
+                let leaves_nothing = !data.results.iter().any(leaves);
                 if !leaves_nothing || data.results.is_empty() {
                     return None;
                 }

@@ -1,6 +1,7 @@
 //! Single instructions of a thread: where it is, and what memory it accesses.
 
-use super::{BlockSplitter, ThreadContext};
+use super::{BlockSplitter, OwnElement, ThreadContext};
+use polyloom_ir::analysis::affine::{AffineSum, AffineTerm};
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::block_plan::BlockParam;
 use polyloom_ir::op::OpGroup;
@@ -405,11 +406,17 @@ impl BlockSplitter<'_> {
         let func = self.func;
         let n_indices = self.facts.ndim(data.operands[0]);
         let (indices, values) = data.operands[1..].split_at(n_indices);
+        let is_of_block = func.ty(data.operands[0]).space() == Some(polyloom_ir::AddressSpace::Shared);
+        if is_of_block {
+            // The order of threads shows where two of them update one element, and that of updates where there are two.
+            let own = self.own_element(at, data.operands[0], indices);
+            self.is_ordered |=
+                own.is_none() || self.own_element.as_ref().is_some_and(|known| Some(known) != own.as_ref());
+            self.own_element = own;
+        }
         let values = self.all_values(at, values);
         let (array, indices) = self.place(at, data.operands[0], indices);
-        let is_own = func.ty(data.operands[0]).space() == Some(polyloom_ir::AddressSpace::Shared);
-        if is_own {
-            self.is_ordered = true;
+        if is_of_block {
             let old = self.emit.load(array, &indices);
             let new = self.combine(data.op, old, &values);
             self.emit.store(array, &indices, new);
@@ -442,6 +449,28 @@ impl BlockSplitter<'_> {
         self.emit.yield_(&[seen]);
         self.emit.region = outside;
         self.emit.func.insts[inst].results[0]
+    }
+
+    /// Returns the element with these indices if each thread of a row of the block means another one: the indices are
+    /// sums of the thread's coordinates, and one of them has the first.
+    fn own_element(&self, at: &ThreadContext, array: Value, indices: &[Value]) -> Option<OwnElement> {
+        let func = self.func;
+        // Lanes of a warp may be of different rows.
+        let in_rows = at.lane.is_none();
+        let axis_of = |value: Value| match func.values[value].def {
+            ValueDef::Result(inst, _) => match (func.insts[inst].op, &func.insts[inst].imm) {
+                (Op::ThreadIdx, &Imm::Axis(axis)) => Some(axis),
+                _ => None,
+            },
+            ValueDef::Param(..) => None,
+        };
+        let axis = |term: AffineTerm| if let AffineTerm::Value(value) = term { axis_of(value) } else { None };
+        let sums: SmallVec<[AffineSum; 2]> = indices.iter().map(|&index| AffineSum::of(func, index)).collect();
+        let of_coordinates = sums.iter().flat_map(|sum| &sum.terms).all(|&(term, _)| axis(term).is_some());
+        // In 32 bits multiples of different numbers may be one.
+        let has_first =
+            sums.iter().flat_map(|sum| &sum.terms).any(|&(term, by)| axis(term) == Some(0) && by.abs() == 1);
+        (in_rows && of_coordinates && has_first).then_some((array, sums))
     }
 
     /// Returns what an element becomes by an atomic update.

@@ -284,7 +284,7 @@ impl BlockSplitter<'_> {
     }
 
     /// Returns true if a value is wanted outside of the loop over threads that is being made.
-    fn escapes(&self, value: Value) -> bool {
+    pub(super) fn escapes(&self, value: Value) -> bool {
         self.facts.users(value).iter().any(|&used| self.used_in(used) != self.current)
     }
 
