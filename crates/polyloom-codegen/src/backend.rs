@@ -26,11 +26,18 @@ pub struct ArrayFacts {
 pub struct ArgFacts {
     /// Indexed by parameter.
     pub arrays: Vec<ArrayFacts>,
+    /// Integers worth building into the code, by parameter: the extents of a block.
+    pub scalars: Vec<(usize, u32)>,
     /// True if no two threads of the processor share what the kernel updates, so that updates need no exclusive access.
     pub alone: bool,
 }
 
 impl ArgFacts {
+    /// Returns the scalar parameter with this index, if it is known.
+    pub fn scalar(&self, index: usize) -> Option<u32> {
+        self.scalars.iter().find(|(param, _)| *param == index).map(|&(_, value)| value)
+    }
+
     /// Returns what is known of parameter `index`.
     pub fn array(&self, index: usize) -> ArrayFacts {
         self.arrays.get(index).copied().unwrap_or_default()

@@ -271,7 +271,7 @@ pub fn facts(kernel: &Function, args: &[InterpArg]) -> ArgFacts {
             extents,
         }
     });
-    ArgFacts { arrays: arrays.collect(), alone: false }
+    ArgFacts { arrays: arrays.collect(), ..ArgFacts::default() }
 }
 
 /// Ways to cut a launch into ranges, each covering all of it.

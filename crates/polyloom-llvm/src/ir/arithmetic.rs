@@ -108,6 +108,12 @@ impl IrEmitter<'_> {
         }
     }
 
+    /// The value of an integer constant.
+    pub(crate) fn as_int_const(&self, value: Val) -> Option<i64> {
+        // SAFETY: the value is alive; what is asked of it is asked of constants alone.
+        unsafe { (!LLVMIsAConstantInt(value.0).is_null()).then(|| LLVMConstIntGetSExtValue(value.0)) }
+    }
+
     /// Says that an addition, subtraction, multiplication or truncation does not overflow as a signed operation.
     pub(crate) fn no_signed_wrap(&self, value: Val) -> Val {
         // SAFETY: the flag is set only on instructions that carry it, because folding may have left a constant or an

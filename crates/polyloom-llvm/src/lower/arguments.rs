@@ -81,7 +81,8 @@ impl KernelArguments {
         for (index, &param) in func.params().iter().enumerate() {
             let (elem, ndim) = match func.ty(param) {
                 Type::Scalar(scalar) => {
-                    reps.push(ValueRep::Uniform(self.scalar(ir, index, scalar)));
+                    let known = variant.facts.scalar(index).map(|value| ir.int_const(ir.scalar(scalar), value.into()));
+                    reps.push(ValueRep::Uniform(known.unwrap_or_else(|| self.scalar(ir, index, scalar))));
                     arrays.push(None);
                     continue;
                 }

@@ -165,6 +165,7 @@ impl FunctionLowering<'_, '_> {
             frames: Vec::new(),
             returns: ReturnTarget::default(),
             bail_out: None,
+            full_blocks: None,
             has_effects: false,
             choices: super::choice_tables::ChoiceTables::default(),
             lines: None,

@@ -9,6 +9,7 @@ use super::arith::ArithContext;
 use super::calls::{self, CompiledCallees};
 use super::control_frame::MergeEdge;
 use super::control_frame::ReturnTarget;
+use super::full_blocks::FullBlocks;
 use super::group_loop::GroupLoop;
 use super::indices;
 use super::memory::ArrayArg;
@@ -78,6 +79,7 @@ pub(crate) fn kernel(
     let streams = if loads_ahead { prefetch::streams(func, rank) } else { Vec::new() };
     let array_of = |param: Value| func.param_index(param).and_then(|index| arrays[index].as_ref());
     let streams: Vec<_> = streams.into_iter().filter_map(|(param, at)| Some((array_of(param)?, at))).collect();
+    let full_blocks = FullBlocks::of(func, &variant.facts);
     let unit = BodyUnit {
         ir,
         processor,
@@ -93,6 +95,7 @@ pub(crate) fn kernel(
         arrays: &arrays,
         params: &params,
         facts: Some(&variant.facts),
+        full_blocks: full_blocks.as_ref(),
         streams: &streams,
         totals: &[],
         rank,
@@ -145,6 +148,8 @@ pub(crate) struct BodyUnit<'a, 'c> {
     pub(crate) sites: &'a SiteTable,
     pub(crate) arrays: &'a [Option<ArrayArg>],
     pub(crate) params: &'a [ValueRep],
+    /// What full blocks have in common, if that is known.
+    pub(crate) full_blocks: Option<&'a FullBlocks>,
     /// What is known of the arguments, where loops may be lowered as tiles.
     pub(crate) facts: Option<&'a ArgFacts>,
     pub(crate) streams: &'a [(&'a ArrayArg, Offsets)],
@@ -338,9 +343,33 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
         exec: ExecMask,
         bail_out: Option<BailOut>,
     ) -> Result<Vec<BasicBlock>> {
+        if let Some(full_blocks) = self.full_blocks {
+            return self.body_of_block(callees, thread, full_blocks);
+        }
         let mut lower = self.lower(callees, thread, exec, bail_out);
         lower.run_to_the_end()?;
         Ok(lower.bail_out.map(|bail_out| bail_out.from).unwrap_or_default())
+    }
+
+    /// The body twice: for full blocks and, with threads one by one, for those that have fewer threads.
+    fn body_of_block(
+        &self,
+        callees: &mut CompiledCallees,
+        thread: GroupThread,
+        full_blocks: &'a FullBlocks,
+    ) -> Result<Vec<BasicBlock>> {
+        let ir = self.ir;
+        let (partial, done) = (ir.block(c"partial"), ir.block(c"block_done"));
+        let bail_out = BailOut { target: partial, from: Vec::new() };
+        let mut lower = self.lower(callees, thread, ExecMask::Full, Some(bail_out));
+        lower.full_blocks = Some(full_blocks);
+        lower.run_to_the_end()?;
+        ir.br(done);
+        ir.switch_to(partial);
+        BodyUnit { parallel: &[], ..*self }.lower(callees, thread, ExecMask::Full, None).run_to_the_end()?;
+        ir.br(done);
+        ir.switch_to(done);
+        Ok(Vec::new())
     }
 
     /// Returns what lowers code of the kernel, with nothing lowered yet.
@@ -384,6 +413,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
             frames: Vec::new(),
             returns: ReturnTarget::default(),
             bail_out,
+            full_blocks: None,
             has_effects: false,
             choices: super::choice_tables::ChoiceTables::default(),
             lines: self.lines,

@@ -30,6 +30,7 @@ mod control;
 mod control_frame;
 mod cost;
 mod entry;
+mod full_blocks;
 mod group_loop;
 mod host;
 mod indices;
@@ -124,6 +125,8 @@ pub(crate) struct FunctionLowering<'a, 'c> {
     frames: Vec<ControlFrame>,
     returns: ReturnTarget,
     bail_out: Option<BailOut>,
+    /// In code for full blocks, what they have in common.
+    full_blocks: Option<&'a full_blocks::FullBlocks>,
     /// True if something that cannot be done twice has been emitted; the bail-out starts the group again.
     pub(crate) has_effects: bool,
     /// Choices among constants, for GPUs.
@@ -282,6 +285,7 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
                 ValueRep::Uniform(self.ir.bool_const(false))
             }
             (Op::Select, _) if let Some(rep) = self.index_from_end(inst)? => rep,
+            (Op::Min, _) if let Some(rep) = self.end_in_full_block(inst)? => rep,
             (Op::Div | Op::Mod, _) if let Some(rep) = self.shared_quotient(inst)? => rep,
             _ => match self.over_cube(inst)? {
                 Some(rep) => rep,

@@ -6,7 +6,8 @@
 //! Design: `docs/design/cpu-strategies.md`.
 
 use super::group_loop::GroupLoop;
-use super::{FunctionLowering, RegionFlow, Reps, Result, ValueRep};
+use super::{ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep};
+use crate::ir::Val;
 use polyloom_codegen::CodegenError;
 use polyloom_ir::Inst;
 
@@ -28,12 +29,10 @@ impl FunctionLowering<'_, '_> {
         let is_signed = self.scalar_of(counter)?.is_signed_int();
         let in_64_bits = |value| if is_signed { ir.sext_to_64(value) } else { ir.int_cast(value, wide) };
         let (first, end) = (in_64_bits(lo), in_64_bits(hi));
+        let n_groups = ir.as_int_const(ir.sub(end, first)).filter(|n| *n > 0 && n % i64::from(lanes) == 0);
         let outside = (self.exec, self.exec_slot, self.maybe_none, self.has_effects, self.bail_out.take());
         self.lanes = lanes;
-        // Numbers of threads, which have 32 bits, are no more than 2^32 apart.
-        let groups = GroupLoop::begin(ir, lanes, first, None, end);
-        let at = groups.first;
-        groups.run(ir, |exec, bail_out| {
+        let mut group = |at: Val, exec, bail_out| {
             let base = ir.int_cast(at, ty);
             self.wide.insert(base, at);
             self.values[counter] = Some(ValueRep::Affine { base, stride: 1 });
@@ -41,7 +40,24 @@ impl FunctionLowering<'_, '_> {
             self.bail_out = bail_out;
             self.iteration(body)?;
             Ok(self.bail_out.take().map(|bail_out| bail_out.from).unwrap_or_default())
-        })?;
+        };
+        match n_groups.map(|n| n / i64::from(lanes)) {
+            Some(1) => drop(group(first, ExecMask::Full, None)?),
+            Some(n) => {
+                let mut result = Ok(Vec::new());
+                ir.for_each(ir.i64_const(n), |index| {
+                    let at = ir.add(first, ir.mul(index, ir.i64_const(lanes.into())));
+                    result = group(at, ExecMask::Full, None);
+                });
+                result?;
+            }
+            // Numbers of threads, which have 32 bits, are no more than 2^32 apart.
+            None => {
+                let groups = GroupLoop::begin(ir, lanes, first, None, end);
+                let at = groups.first;
+                groups.run(ir, |exec, bail_out| group(at, exec, bail_out))?;
+            }
+        }
         self.lanes = 1;
         let has_effects = self.may_have_effects(inst);
         (self.exec, self.exec_slot, self.maybe_none, self.has_effects, self.bail_out) = outside;

@@ -198,7 +198,7 @@ fn assembly_in(
     };
     let ranks = func.params().iter().filter_map(|&p| func.ty(p).as_array()).map(|(_, ndim)| ndim);
     let launch_rank = ranks.max().unwrap_or(1) - u8::from(columns.is_some());
-    let facts = ArgFacts { arrays: func.params().iter().map(of).collect(), alone: false };
+    let facts = ArgFacts { arrays: func.params().iter().map(of).collect(), ..ArgFacts::default() };
     let variant = CodeVariant { launch_rank, facts };
     let backend = LlvmBackend::for_cpu(cpu).expect("LLVM knows it");
     let text = backend.emit(&EmitRequest::new(&module, kernel, &variant), Form::Asm).expect("the kernel compiles");

@@ -225,6 +225,11 @@ pub(crate) fn key(kernel_hash: &[u8; 32], backend: &dyn Backend, variant: &CodeV
     text(&backend.fingerprint());
     hasher.update(kernel_hash);
     hasher.update(&[variant.launch_rank, variant.facts.alone.into()]);
+    for (param, value) in &variant.facts.scalars {
+        hasher.update(&(*param as u64).to_le_bytes());
+        hasher.update(&value.to_le_bytes());
+    }
+    hasher.update(&[0xFF]);
     for facts in &variant.facts.arrays {
         let flags = [facts.contiguous, facts.aligned, facts.disjoint, facts.offsets_fit_i32];
         hasher.update(&flags.map(u8::from));

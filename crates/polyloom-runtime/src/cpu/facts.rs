@@ -8,6 +8,7 @@ use super::copies::SummedArrays;
 use super::pool::n_cores;
 use crate::args::{ArgBlock, KernelParams};
 use polyloom_codegen::{ArgFacts, ArgLayout, ArrayFacts};
+use polyloom_ir::block_plan::{BlockParam, BlockPlan};
 use polyloom_ir::{Composite, Function, Imm, Op, Type, Value, ValueDef};
 use smallvec::SmallVec;
 
@@ -19,6 +20,9 @@ const MAX_EXTENTS: usize = 12;
 const EXTENT_BITS: u32 = 5;
 /// Largest extent worth building into code: loops of that many iterations are unrolled.
 const LARGEST_EXTENT: u64 = 16;
+
+/// Bits of a block's extent in a key, which is 1024 at most on any GPU.
+const BLOCK_BITS: u32 = 11;
 
 const CONTIGUOUS: u128 = 1;
 /// Set for all arrays or for none, and only if they span [`MIN_ALIGNED_BYTES`], because small allocations are aligned
@@ -37,21 +41,30 @@ pub(crate) struct FactKey {
     flags: u128,
     /// [`EXTENT_BITS`] bits an extent of the plan.
     extents: u64,
+    /// [`BLOCK_BITS`] bits an extent of a block, if code is made for it; 0 otherwise.
+    block: u64,
 }
 
 impl FactKey {
     /// All arrays are dense and overlap none.
     pub(crate) const DENSE: FactKey =
-        FactKey { flags: (CONTIGUOUS | DISJOINT | OFFSETS_FIT) * (u128::MAX / 15), extents: 0 };
+        FactKey { flags: (CONTIGUOUS | DISJOINT | OFFSETS_FIT) * (u128::MAX / 15), extents: 0, block: 0 };
 
     /// The key without its extents.
     pub(crate) fn without_extents(self) -> FactKey {
-        FactKey { extents: 0, ..self }
+        FactKey { extents: 0, block: 0, ..self }
     }
 
     /// Returns true if any extent is in the key.
     pub(crate) fn has_extents(self) -> bool {
-        self.extents != 0
+        self.extents != 0 || self.block != 0
+    }
+
+    /// The key for blocks of these extents, where they are of a size that code is made for.
+    pub(crate) fn with_block(self, block: [u32; 3]) -> FactKey {
+        let fits = block.iter().all(|&extent| extent < 1 << BLOCK_BITS);
+        let bits = block.iter().rev().fold(0, |bits, &extent| bits << BLOCK_BITS | u64::from(extent));
+        FactKey { block: if fits { bits } else { 0 }, ..self }
     }
 }
 
@@ -72,6 +85,8 @@ pub(crate) struct FactPlan {
     n_params: usize,
     /// Holds what always holds of the parameters behind these, which the launch makes.
     of_launch: Vec<ArrayFacts>,
+    /// Parameters that are an extent of the block, with its axis.
+    block_extents: SmallVec<[(usize, u8); 3]>,
     /// True if launches are run by one thread of the processor, or by several that add to copies of arrays.
     pub(crate) alone: bool,
     /// If they are, the arrays that are copied; none if there is more to be shared than sums.
@@ -94,11 +109,18 @@ fn runs_alone(kernel: &Function) -> bool {
 
 impl FactPlan {
     /// The plan for a kernel in prepared HIR with these parameters, behind which it may have some that the launch
-    /// makes, so that `of_launch` is what holds of these.
-    pub(crate) fn of(kernel: &Function, params: &KernelParams, of_launch: Vec<ArrayFacts>) -> FactPlan {
+    /// makes.
+    pub(crate) fn of(kernel: &Function, params: &KernelParams, blocks: Option<&BlockPlan>) -> FactPlan {
         let alone = runs_alone(kernel);
+        let of_launch = blocks.map(super::blocks::facts).unwrap_or_default();
+        let of_block = blocks.map(|plan| plan.params.as_slice()).unwrap_or_default();
+        let block_extents = (params.len()..).zip(of_block).filter_map(|(param, of_block)| match of_block {
+            BlockParam::BlockExtent(axis) => Some((param, *axis)),
+            _ => None,
+        });
         let sums = if alone { SummedArrays::of(kernel, params) } else { None };
-        let mut plan = FactPlan { of_launch, alone, sums, ..FactPlan::of_params(params) };
+        let block_extents = block_extents.collect();
+        let mut plan = FactPlan { of_launch, block_extents, alone, sums, ..FactPlan::of_params(params) };
         let written = kernel.written_arrays();
         for array in &mut plan.arrays {
             array.written = written[array.param as usize];
@@ -115,7 +137,7 @@ impl FactPlan {
 
     /// The plan without extents: for code in which they make no difference, since it unrolls no loops.
     pub(crate) fn without_extents(self) -> FactPlan {
-        FactPlan { extents: SmallVec::new(), ..self }
+        FactPlan { extents: SmallVec::new(), block_extents: SmallVec::new(), ..self }
     }
 
     /// The plan for a kernel that is not known but for its parameters.
@@ -134,6 +156,11 @@ impl FactPlan {
             }
         }
         plan
+    }
+
+    /// Returns the key for blocks of these extents, if they make a difference.
+    pub(crate) fn with_block(&self, key: FactKey, block: [u32; 3]) -> FactKey {
+        if self.block_extents.is_empty() { key } else { key.with_block(block) }
     }
 
     /// Returns what holds of these arguments, which are complete.
@@ -189,7 +216,10 @@ impl FactPlan {
             arrays[param as usize].extents[usize::from(axis)] = Some(extent);
         }
         arrays.extend_from_slice(&self.of_launch);
-        ArgFacts { arrays, alone: self.alone }
+        let of_axis = |axis: u8| (key.block >> (BLOCK_BITS * u32::from(axis))) as u32 & ((1 << BLOCK_BITS) - 1);
+        let extent = |&(param, axis): &(usize, u8)| (param, of_axis(axis));
+        let scalars = if key.block == 0 { Vec::new() } else { self.block_extents.iter().map(extent).collect() };
+        ArgFacts { arrays, scalars, alone: self.alone }
     }
 
     fn sees_all_arrays(&self) -> bool {

@@ -4,7 +4,6 @@
 //! the launch that first needs them and live as long as the kernel; a launch finds its variant without a lock. Code is
 //! never freed before the kernel, so a launch may go on using an entry that has just been replaced.
 
-use super::blocks;
 use super::cost::ThreadCost;
 use super::device::{CpuDevice, Tier, TierPolicy};
 use super::facts::{FactKey, FactPlan};
@@ -108,8 +107,7 @@ impl CpuKernel {
         let kernel = &source.prepared.functions[source.prepared_kernel];
         debug_assert!(source.needs_blocks || source.blocks.is_none(), "what is split into blocks is launched in them");
         let sites = SiteTable::of(kernel);
-        let of_launch = source.blocks.as_ref().map(blocks::facts).unwrap_or_default();
-        let plan = FactPlan::of(kernel, &source.params, of_launch);
+        let plan = FactPlan::of(kernel, &source.params, source.blocks.as_ref());
         let is_quick = device.policy() == TierPolicy::Always(Tier::Quick);
         let is_interpreted = device.policy() == TierPolicy::Always(Tier::Interpreter);
         let prints = sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..)));
@@ -158,7 +156,9 @@ impl CpuKernel {
 
     /// Returns what holds of arrays that are dense and overlap none.
     pub fn dense_facts(&self) -> ArgFacts {
-        self.inner.plan.facts(FactKey::DENSE)
+        let plan = &self.inner.plan;
+        let block = self.inner.source.prepared.functions[self.inner.source.prepared_kernel].metadata.workgroup_size;
+        plan.facts(block.map_or(FactKey::DENSE, |block| plan.with_block(FactKey::DENSE, block)))
     }
 
     /// The device it runs on.
@@ -216,15 +216,17 @@ impl KernelInner {
         unsafe { self.variants.get(slot)?.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The variant for a launch of this rank with these arguments, in code of the tier that it names, if it names one.
+    /// The variant for a launch of this rank with these arguments, in blocks of these extents, in code of the tier that it names, if it names one.
     #[inline]
     pub(crate) fn variant(
         self: &Arc<Self>,
         launch_rank: u8,
         args: &ArgBlock,
+        block: Option<[u32; 3]>,
         pinned: Option<Tier>,
     ) -> Result<&VariantState, LaunchError> {
         let key = self.plan.key(args);
+        let key = block.map_or(key, |block| self.plan.with_block(key, block));
         match self.find(launch_rank, key, pinned) {
             Some(variant) => Ok(variant),
             None => self.weaker_variant(launch_rank, key, pinned),

@@ -96,7 +96,8 @@ unsafe fn launch_code(
         (rank, grid) = (1, blocks.grid());
         n_threads = grid[0];
     }
-    let variant = kernel.variant(rank, args, options.tier)?;
+    let block = blocks.as_ref().map(|blocks| blocks.launch.grid.block);
+    let variant = kernel.variant(rank, args, block, options.tier)?;
     let tier = variant.tier();
     let ns = n_threads as f32 * variant.ns_per_thread();
     let (n_before, is_hot) = variant.record(ns);

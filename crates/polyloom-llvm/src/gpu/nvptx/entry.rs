@@ -69,6 +69,7 @@ pub(super) fn kernel(
         arrays: &arrays,
         params: &params,
         facts: None,
+        full_blocks: None,
         streams: &[],
         totals: &[],
         rank: rank as u8,
