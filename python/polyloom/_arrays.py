@@ -33,6 +33,7 @@ from polyloom._scalars import (
     bool_,
     dtype_of,
     float32,
+    in_numpy,
     int32,
     readable,
     stored,
@@ -87,12 +88,17 @@ def _elements(value: Any, dtype: ElementType) -> Any:
     given = None
     if isinstance(value, array):
         value, given = value._elements(), _scalar(value.dtype)
+    elif isinstance(value, TypedConstant):
+        value = in_numpy(value)
     elif isinstance(value, Composite):
         given = type(value)._wp_scalar_type_
         value = np.asarray(value)
     inner = _inner(dtype)
     if inner:
         value = np.asarray(value)
+        if len(inner) > 1 and value.shape == (math.prod(inner),):
+            # The components of one matrix, row by row.
+            value = value.reshape(inner)
         if value.ndim and value.shape[-len(inner) :] != inner:
             raise ValueError(f"values of shape {value.shape} are no elements of type {name_of(dtype)}")
     return stored(value, given, _scalar(dtype))
@@ -116,8 +122,22 @@ def _elementwise(storage: NDArray[Any], dtype: ElementType) -> NDArray[Any]:
         return storage.reshape(-1, *inner)
     if rank > 1 and storage.shape[-1] == n:
         return storage.reshape(*storage.shape[:-1], *inner)
+    if rank == 1 and storage.ndim > 1 and storage.shape[-2:] == (n, 1):
+        # Columns, which are vectors.
+        return storage.reshape(*storage.shape[:-1])
+    if rank == 1 and storage.ndim > 1 and storage.shape[-1] % n == 0:
+        # Several elements in each row.
+        return storage.reshape(*storage.shape[:-1], -1, *inner)
     message = f"data of shape {storage.shape} has no elements of type {name_of(dtype)}: the last axes must be {inner}"
     raise ValueError(message)
+
+
+def _elementwise_axes(storage: NDArray[Any], dtype: ElementType) -> NDArray[Any]:
+    """The numbers of an array, whose last axes are those of an element of `dtype`."""
+    inner = _inner(dtype)
+    if inner and (storage.ndim <= len(inner) or storage.shape[-len(inner) :] != inner):
+        raise ValueError(f"an array of shape {storage.shape} is not seen as {name_of(dtype)}: last axes must be {inner}")
+    return storage
 
 
 # What of an index chooses several elements along an axis.
@@ -305,7 +325,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
             raise TypeError("array() takes strides and a capacity of memory at an address, ptr, alone")
         if dtype is Any and data is not None:
             dtype = None
-        if not isinstance(data, array) and hasattr(data, "__cuda_array_interface__"):
+        is_on_host = hasattr(data, "__array_interface__") and get_device(device).is_cpu
+        if not isinstance(data, array) and hasattr(data, "__cuda_array_interface__") and not is_on_host:
             data = from_cuda_interface(data)
         if device is None and isinstance(data, array):
             device = data.device
@@ -505,8 +526,10 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         return self._storage.strides[: self.ndim]
 
     @property
-    def ptr(self) -> int:
-        """Address of the first element, in the memory of its device."""
+    def ptr(self) -> int | None:
+        """Address of the first element, in the memory of its device; None if there is no element."""
+        if not self._storage.size:
+            return None
         self._hand_out()
         return int(self._storage.ctypes.data)
 
@@ -753,7 +776,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         if extents.count(-1) == 1 and known and self.size % known == 0:
             extents = tuple(self.size // known if extent == -1 else extent for extent in extents)
         if min(extents, default=-1) < 0 or math.prod(extents) != self.size:
-            raise ValueError(f"an array of shape {self.shape} cannot have the shape {given}")
+            sizes = f"of shape {self.shape} (size {self.size}) into shape {given} (size {math.prod(given)})"
+            raise RuntimeError(f"cannot reshape array {sizes}")
         if not self.is_contiguous:
             raise ValueError("the elements do not follow each other in memory: reshape array.contiguous()")
         return self._view(self._storage.reshape(extents + inner))
@@ -763,7 +787,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         return self.reshape(self.size)
 
     def view(self, dtype: ElementTypeLike) -> array:
-        """The same memory as elements of another type of the same size.
+        """The same memory as elements of another type: one of the same size, or, of components as large, a scalar type
+        of vectors and matrices, whose components become axes, or the reverse.
 
         Examples
         --------
@@ -773,10 +798,21 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         """
         wanted = _element_type(dtype)
         sizes = [_numpy(each).itemsize * math.prod(_inner(each)) for each in (self.dtype, wanted)]
+        kinds = [bool(_inner(each)) for each in (self.dtype, wanted)]
+        if sizes[0] != sizes[1] and True in kinds and False in kinds:
+            scalars = [_scalar(each) for each in (self.dtype, wanted)]
+            if scalars[0].numpy.itemsize == scalars[1].numpy.itemsize:
+                # Components become axes, or axes become components.
+                return self._view(_elementwise_axes(self._storage, wanted).view(_numpy(wanted)), wanted)
+            sizes = [each.numpy.itemsize for each in scalars]
         if sizes[0] != sizes[1]:
-            raise ValueError(
-                f"{name_of(self.dtype)} has {sizes[0]} bytes and {name_of(wanted)} has {sizes[1]}: "
-                "elements are seen as others of the same size"
+            given, made = (
+                f"{'scalar ' if is_composite else ''}dtype{f' {_scalar(each).name}' if is_composite else ''}"
+                for each, is_composite in zip((self.dtype, wanted), kinds, strict=True)
+            )
+            raise TypeError(
+                f"cannot create an array view with dtype {name_of(wanted)} from source dtype {name_of(self.dtype)}: "
+                f"source {given} has size {sizes[0]} bytes, but target {made} has size {sizes[1]} bytes"
             )
         if not self.is_contiguous:
             raise ValueError("the elements do not follow each other in memory: view array.contiguous()")

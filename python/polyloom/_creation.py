@@ -41,7 +41,7 @@ def _shape_given(function: str, shape: Shape | None, dtype: Any, n: int | None) 
     if isinstance(dtype, int):
         raise TypeError(f"{function}() takes the extents as one tuple: {function}(({shape}, {dtype}))")
     if min(_extents(shape), default=0) < 0:
-        raise ValueError(f"{function}() takes extents that are not negative, not {shape}")
+        raise ValueError(f"Array shapes must be non-negative: {function}() of {shape}")
     return shape
 
 
@@ -129,6 +129,19 @@ def ones(
     return full(_shape_given("ones", shape, dtype, n), 1, dtype, device, requires_grad)
 
 
+def _type_of(value: Any) -> Any:
+    """The type of elements that are all `value`: sequences are vectors, sequences of rows matrices."""
+    if isinstance(value, (list, tuple)) or isinstance(value, np.ndarray) and value.ndim:
+        components = np.asarray(value)
+        scalar = type(components[0].item()) if isinstance(value, (list, tuple)) and components.ndim == 1 else None
+        dtype = dtype_of(components.dtype if scalar is None else scalar)
+        if components.ndim == 1:
+            return vector(components.shape[0], dtype)
+        if components.ndim == 2:
+            return matrix(components.shape, dtype)
+    return type(value)
+
+
 def full(
     shape: Shape | None = None,
     value: Any = 0,
@@ -149,7 +162,7 @@ def full(
     array([1.5, 1.5], dtype=float32)
     """
     shape = _shape_given("full", shape, None, n)
-    made = empty(shape, type(value) if dtype is None else dtype, device, requires_grad)
+    made = empty(shape, _type_of(value) if dtype is None else dtype, device, requires_grad)
     # Nothing that a tape would record: what was there before is nothing.
     made._set(made._storage, value)
     return made
@@ -311,11 +324,17 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     """
     check_no_stream(stream)
     check_unmasked(src, "copy()")
+    numbers = {"Destination offset": dest_offset, "Source offset": src_offset, "count": count}
+    for name, number in numbers.items():
+        if not hasattr(number, "__index__"):
+            raise RuntimeError(f"offsets and count must be integers: {name} is {number!r}")
+        if number < 0:
+            raise RuntimeError(f"{name} must be non-negative, not {number}")
+    if any(numbers.values()) and (isinstance(src, IndexedArray) or isinstance(dest, IndexedArray)):
+        raise RuntimeError("indexed or Fabric arrays are copied whole, without offsets and count")
     if isinstance(src, IndexedArray):
         src = src.contiguous()
     if isinstance(dest, IndexedArray):
-        if dest_offset or src_offset or count:
-            raise ValueError("an indexed array is copied to whole, without offsets and count")
         dest.assign(src)
         return
     dest = dest if isinstance(dest, array) else from_numpy(dest, device="cpu")
@@ -323,12 +342,10 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     if not (dest_offset or src_offset or count) and dest.shape == src.shape:
         dest.assign(src)
         return
-    if min(dest_offset, src_offset, count) < 0:
-        raise ValueError("offsets and count are not negative")
     n = count or src.size - src_offset
     for name, each, offset in (("source", src, src_offset), ("destination", dest, dest_offset)):
         if offset + n > each.size or n < 0:
-            raise ValueError(f"{n} elements from number {offset} are more than the {name} has, {each.size}")
+            raise RuntimeError(f"{n} elements from number {offset} exceeds the {name} size, {each.size}")
     if not n:
         return
     part = _in_a_row(src)[src_offset : src_offset + n]

@@ -50,6 +50,11 @@ class IndexedArray(Struct):
         return int(np.prod(self.shape))
 
     @property
+    def is_contiguous(self) -> bool:
+        """False: the elements are where the indices say."""
+        return False
+
+    @property
     def _data(self) -> array:
         return self.data  # type: ignore[attr-defined, no-any-return]
 

@@ -66,6 +66,9 @@ class Gradients(Mapping[Any, Any]):
                 setattr(made, name, numbers[here])
             elif (view := view_of(field)) is not None and view.is_float and field in self:
                 setattr(made, name, self[field])
+            elif isinstance(field, array) and field.requires_grad:
+                # A reset tape knows of the array no more.
+                setattr(made, name, field.grad)
         return made
 
     def __iter__(self) -> Iterator[Any]:
@@ -237,7 +240,9 @@ class Tape:
             If none has begun.
         """
         if not self._scopes:
-            raise RuntimeError("record_scope_end() without record_scope_begin()")
+            raise RuntimeError(
+                "ended tape scope, but scope not present: call record_scope_begin() before record_scope_end()"
+            )
         self._scopes.pop()
         self._log.clear()
 
