@@ -101,6 +101,13 @@ class InternalError(RuntimeError):
         self.what = what
 
 
+class ArgumentError(TypeError, RuntimeError):
+    """The arguments of a launch are not of the parameters' types, or not as many.
+
+    It is a `TypeError` as for a call of Python's, and a `RuntimeError` as for a launch of Warp's.
+    """
+
+
 class LaunchError(RuntimeError):
     """A thread of a launch would access an array outside its extents, or a checked kernel failed while it ran: an index
     out of bounds, a division by zero, an assertion.
@@ -152,7 +159,7 @@ WarpCodegenError = WarpCodegenTypeError = WarpCodegenValueError = CompileError
 WarpCodegenAttributeError = WarpCodegenIndexError = WarpCodegenKeyError = CompileError
 
 # Tracebacks show where users find them.
-for _class in (Diagnostic, CompileError, DeviceError, LaunchError):
+for _class in (ArgumentError, Diagnostic, CompileError, DeviceError, LaunchError):
     _class.__module__ = "polyloom"
 
 

@@ -21,7 +21,21 @@ from polyloom._structs import Struct, StructClass
 __all__ = ["indexedarray", "indexedarray1d", "indexedarray2d", "indexedarray3d", "indexedarray4d"]
 
 
-class IndexedArray(Struct):
+class IndexedArrayClass(StructClass):
+    """The class of the types of indexed arrays, which are annotations too."""
+
+    @property
+    def dtype(cls) -> Any:
+        """What the elements are."""
+        return cls._fields["data"].dtype
+
+    @property
+    def ndim(cls) -> int:
+        """Number of dimensions."""
+        return int(cls._fields["data"].ndim)
+
+
+class IndexedArray(Struct, metaclass=IndexedArrayClass):
     """Elements of an array, as `indexedarray(data, indices)` chooses them."""
 
     @property
@@ -142,7 +156,7 @@ def _class(dtype: Any, ndim: int) -> StructClass:
     if ty not in _known:
         fields = {"data": ArrayAnnotation(dtype, ndim)}
         fields |= {f"indices{axis}": ArrayAnnotation(int32, 1) for axis in range(ndim)}
-        _known[ty] = StructClass(ty.name, (IndexedArray,), {"_type": ty, "_fields": fields, "_dtype": None})
+        _known[ty] = IndexedArrayClass(ty.name, (IndexedArray,), {"_type": ty, "_fields": fields, "_dtype": None})
     return _known[ty]
 
 

@@ -12,7 +12,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Union
 
 import numpy as np
 
@@ -39,6 +39,13 @@ class StructClass(type):
     # By name, a `DType`, a class of composites or of structs, or an array annotation.
     _fields: dict[str, Any]
     _dtype: np.dtype[Any] | None
+
+    # As of annotations of arrays, because such a class annotates too.
+    def __or__(cls, other: Any) -> Any:
+        return Union[cls, other]  # noqa: UP007 - which would come back here
+
+    def __ror__(cls, other: Any) -> Any:
+        return Union[other, cls]  # noqa: UP007 - which would come back here
 
     def numpy_dtype(cls) -> np.dtype[Any]:
         """The type of the elements of NumPy arrays of this struct: fields in order, laid out as C does.
@@ -331,6 +338,8 @@ def leaves(ty: _native.StructType, value: Any) -> list[Any]:
     if not isinstance(value, Struct) or type(value)._type != ty:
         given = type(value).__name__
         other = " of other fields" if given == ty.name else ""
+        if value is None:
+            raise TypeError(f"expects {ty.name} but got None: make one with {ty.name}()")
         raise TypeError(f"must be {ty.name}, not {given}{other}: make one with {ty.name}()")
     found: list[Any] = []
     _collect(value, found, "")

@@ -60,7 +60,6 @@ PUBLIC_INTERNALS = {
     "strides_from_shape",
     "transformation",
     "type_scalar_type",
-    "types_equal_generic",
     "vector",
     "vector_types",
 }
@@ -69,7 +68,7 @@ PUBLIC_INTERNALS = {
 REASONS = [
     ("tiles", r"\bwp\.tile|launch_tiled"),
     ("geometry, volumes, textures", r"\bwp\.(Mesh|Bvh|HashGrid|Volume|Texture|mesh_|bvh_|hash_grid_|volume_|texture_)"),
-    ("native code", r"func_native|\bsnippet\b|adj_snippet"),
+    ("native code", r"func_native|\bsnippet\b|adj_snippet|builtin\.h\b"),
     ("CUDA graphs and streams", r"\bwp\.Stream\b|ScopedStream|get_stream|capture_while|capture_if"),
     ("Omniverse Fabric", r"fabricarray"),
     ("sparse matrices, FEM, optimisers, drawing", r"\b(warp|wp)\.(sparse|fem|optim|render)\b"),
@@ -80,7 +79,8 @@ REASONS = [
         r"get_mangled_name|user_modules|kernel_cache_dir|compile_aot|\.execs\b|\.codegen\(|\.kernels\b|"
         r"_identifier_cache|\.func_kernel_cache|generate_unique_kernel|get_kernel_hash|mangled|\.bounds\b|_is_read\b|"
         r"_is_write\b|entry_point_abi|ModuleBuildOptions|_build_options|run_python_subprocess|module_variant|"
-        r"get_cpu_kernel_cache_key|strip_hash|resolve_options",
+        r"get_cpu_kernel_cache_key|strip_hash|resolve_options|code_transformers|cpu_compiler_flags|get_kernel_hooks|"
+        r"\.user_overloads|\.get_overload\b|\.dependents\b",
     ),
 ]
 
@@ -181,7 +181,19 @@ class ModuleText:
     def of_test(self, class_name: str, method: str, function: str) -> str:
         """The text of a test: of a method, or of the function or kernel that was registered under its name."""
         node = self.methods.get(f"{class_name}.{method}")
-        return self.closure([node] if node is not None else self.definitions.get(function, []))
+        if node is None:
+            return self.closure(self.definitions.get(function, []))
+        # With the methods of its class that it calls.
+        found, todo = [], [node]
+        while todo:
+            here = todo.pop()
+            found.append(here)
+            for each in ast.walk(here):
+                if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id == "self":
+                    called = self.methods.get(f"{class_name}.{each.attr}")
+                    if called is not None and called not in found and called not in todo:
+                        todo.append(called)
+        return self.closure(found)
 
 
 def bound_names(statement: ast.stmt) -> list[str]:

@@ -73,6 +73,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let mut components: Vec<TypedExpr> = Vec::with_capacity(n);
         let mut held = Temporaries::default();
         let mut fits = !is_named;
+        let (mut has_other_scalars, mut has_other_values) = (false, false);
         // Parts are evaluated before what is made of them, and so must be whatever stands before a part.
         let has_parts = arguments.iter().any(|argument| is_composite(&argument.value));
         for argument in arguments {
@@ -94,7 +95,11 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                         components.push(self.convert(of, elem, value.span));
                     }
                 }
-                Some(_) => fits = false,
+                Some(ty) => {
+                    fits = false;
+                    has_other_scalars |= ty.as_scalar().is_some();
+                    has_other_values |= ty.as_scalar().is_none();
+                }
                 None => return TypedExpr::error(span),
             }
         }
@@ -116,7 +121,10 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             return TypedExpr::error(span);
         }
         if !fits {
-            let message = format!("`{name}` is not made of ({given})");
+            let mut message = format!("`{name}` is not made of ({given})");
+            if has_other_scalars && !has_other_values {
+                message.push_str(&format!(": all values are expected to be of the type `{}`", elem.python_name()));
+            }
             let help = match composite {
                 Composite::Matrix { .. } if given.contains("vec") => {
                     "make a matrix of vectors with `matrix_from_rows` or `matrix_from_cols`".to_owned()

@@ -70,7 +70,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         match self.environment.evaluate(text, expr.range().start().to_u32(), &variables) {
             Some(Ok(value)) => return Some(value),
             Some(Err(error)) => {
-                let message = format!("Python cannot compute this: {error}");
+                let message = format!("Error evaluating static expression: {error}");
                 self.reject(Code::BadCapture, span, message, "static expressions are computed before the kernel runs");
                 return None;
             }
