@@ -730,6 +730,9 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
     __ipow__ = _operator("pow", in_place=True)
     __neg__ = _operator("neg")
 
+    def __pos__(self) -> array:
+        return self.copy()
+
     def fill_(self, value: Any) -> array:
         """Sets every element to `value` and gives the array."""
         self._put(self._storage, value)

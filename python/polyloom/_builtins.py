@@ -14,6 +14,10 @@ from typing import Any
 import numpy as np
 
 from polyloom import _native
+from polyloom._config import config
+from polyloom._composites import transformation as _transformation
+from polyloom._scalars import TypedConstant
+from polyloom._scalars import float32 as _float32
 
 __all__ = ["cast", "printf", "tid"]
 
@@ -79,7 +83,10 @@ class Builtin:
             except TypeError as error:
                 raise TypeError(f"no overload of `polyloom.{self.__name__}` takes these arguments: {error}") from None
             return run(*args, **keywords)
-        return _native.call_builtin(self.__name__, args, keywords)
+        found = _native.call_builtin(self.__name__, args, keywords)
+        if config.legacy_scalar_return_types and isinstance(found, TypedConstant):
+            return found.value
+        return found
 
     def __repr__(self) -> str:
         return f"<kernel builtin polyloom.{self.__name__}>"
@@ -100,6 +107,22 @@ _CONSTRUCTORS = {
     "quaternion": "A quaternion of x, y, z and the real part; `dtype` is the type of its components.",
     "transformation": "A transformation of a translation and a rotation; `dtype` is the type of its components.",
 }
+
+
+
+def transform_expand(xform: Any) -> Any:
+    """The transformation of a sequence of seven numbers, the translation first.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> loom.transform_expand((1, 2, 3, 0, 0, 0, 1)).p
+    vec3([1.0, 2.0, 3.0])
+    """
+    return _transformation(_float32)(*xform)
+
+
+__all__.append("transform_expand")
 
 for _name, _doc in [*_CONSTRUCTORS.items(), *_native.builtins()]:
     globals()[_name] = Builtin(_name, _doc)

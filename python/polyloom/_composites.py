@@ -185,6 +185,10 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self._values().tolist(),))
 
+    def __bytes__(self) -> bytes:
+        """The components as they lie in memory."""
+        return self._storage.tobytes()
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         shared = self._storage.view()
         return np.asarray(shared, dtype) if copy is None else np.array(shared, dtype, copy=copy)
@@ -311,6 +315,9 @@ class Transformation(Composite):
 
     def __new__(cls: type[C], *components: Any, p: Any = None, q: Any = None) -> C:
         if p is None and q is None:
+            if len(components) == 1 and _is_sequence(components[0]) and len(components[0]) == 3:
+                # A translation alone turns nothing.
+                components = (*components[0], 0, 0, 0, 1)
             return Composite.__new__(cls, *(components or (0, 0, 0, 0, 0, 0, 1)))
         if len(components) > (p is None):
             raise TypeError(f"{cls.__name__} is given more than its translation `p` and its rotation `q`")

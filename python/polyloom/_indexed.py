@@ -165,7 +165,16 @@ def class_of_type(ty: _native.StructType) -> StructClass:
     return _known[ty]
 
 
-class indexedarray:  # noqa: N801 - the kernel language's name
+class _IndexedArrayMaker(type):
+    """The class of `indexedarray` and its like, whose instances are the structs that they make."""
+
+    _ndim: int | None
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, IndexedArray) and cls._ndim in (None, instance.ndim)
+
+
+class indexedarray(metaclass=_IndexedArrayMaker):  # noqa: N801 - the kernel language's name
     """An array of chosen elements of another, or the annotation of a parameter that is one.
 
     Parameters

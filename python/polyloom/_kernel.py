@@ -33,7 +33,6 @@ from polyloom._unique import UniqueIdentity
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_PLAIN = (Any, None)
 # Of these are the values that annotations consist of: types, modules and arrays that have them, and extents.
 _IN_ANNOTATIONS = (type, DType, array, ArrayAnnotation, GenericComposite, ModuleType, TypeVar, int, Absent)
 
@@ -78,7 +77,11 @@ def _enclosing_types(function: Callable[..., Any]) -> dict[str, Any]:
         frame = frame.f_back  # type: ignore[assignment]
     if frame is None:
         return _solved(function)
-    return {name: value for name, value in frame.f_locals.items() if isinstance(value, _IN_ANNOTATIONS) or value in _PLAIN}
+    return {name: value for name, value in frame.f_locals.items() if _is_in_annotations(value)}
+
+
+def _is_in_annotations(value: Any) -> bool:
+    return value is Any or value is None or isinstance(value, _IN_ANNOTATIONS)
 
 
 def _solved(function: Callable[..., Any]) -> dict[str, Any]:

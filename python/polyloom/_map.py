@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyloom import _native
+from polyloom._annotations import name_of
 from polyloom._arrays import array
 from polyloom._builtins import Builtin, tid  # type: ignore[attr-defined]
 from polyloom._composites import Composite, CompositeClass
 from polyloom._creation import empty
 from polyloom._devices import Device, DeviceLike, get_device
+from polyloom._indexed import IndexedArray
 from polyloom._kernel import _cells, _make, _unit_of
 from polyloom._scalars import DType, TypedConstant, bfloat16, dtype_of, type_of
 from polyloom._views import view_of
@@ -93,17 +95,18 @@ def map(  # noqa: A001 - Warp's name
     >>> loom.map(loom.length, loom.array([[3, 4], [6, 8]], dtype=loom.vec2)).numpy()
     array([ 5., 10.], dtype=float32)
     """
+    inputs = tuple(each.contiguous() if isinstance(each, IndexedArray) else each for each in inputs)
     arrays = [each for each in inputs if isinstance(each, (array, np.ndarray))]
     if not arrays:
-        raise TypeError("map() needs an array among its inputs")
+        raise ValueError("map requires at least one warp.array input")
     where = _device_of(arrays) if device is None else get_device(device)
     given = [array(each, copy=False, device=where) if isinstance(each, np.ndarray) else each for each in inputs]
     shape = _broadcast([each.shape for each in given if isinstance(each, array)])
     stored = [getattr(each.dtype, "_wp_scalar_type_", each.dtype) for each in given if isinstance(each, array)]
     scalars = {each for each in stored if isinstance(each, DType)}
     operands = tuple(_operand(each, shape, scalars) for each in given)
-    given_out = [out] if isinstance(out, array) else out
-    kernel, result_types = _compiled(func, operands, len(shape), given_out)
+    given_out = [out] if isinstance(out, (array, IndexedArray)) else out
+    kernel, result_types = _compiled(func, operands, shape, given_out)
     if return_kernel:
         return kernel
     if given_out is None:
@@ -114,11 +117,14 @@ def map(  # noqa: A001 - Warp's name
         outputs = list(given_out)
         for each in outputs:
             if each.shape != shape:
-                raise ValueError(f"the results have the shape {shape}, and `out` has {each.shape}")
+                raise TypeError(f"Output array shape {each.shape} does not match expected shape {shape}")
     if math.prod(shape):
         # No thread reads what another has written; and what a kernel writes it cannot also be given to read, if the
         # launch is to be differentiated.
-        is_shared = given_out is not None and _share(given, outputs, _native.recording_level() == 2)
+        is_shared = given_out is not None and (
+            any(isinstance(each, IndexedArray) for each in outputs)
+            or _share(given, outputs, _native.recording_level() == 2)
+        )
         written = [empty(shape, each.dtype, each.device) for each in outputs] if is_shared else outputs
         _native.launch(kernel, shape, [*given, *written], device=where)
         if is_shared:
@@ -151,8 +157,8 @@ def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        listed = ", ".join(str(shape) for shape in shapes)
-        raise ValueError(f"arrays of shapes {listed} cannot be broadcast to one shape") from None
+        listed = " and ".join(str(shape) for shape in shapes)
+        raise ValueError(f"Shapes {listed} are not broadcastable") from None
 
 
 def _operand(value: Any, shape: tuple[int, ...], scalars: set[DType]) -> _Operand:
@@ -175,8 +181,11 @@ def _operand(value: Any, shape: tuple[int, ...], scalars: set[DType]) -> _Operan
         raise TypeError(f"map() takes arrays, numbers, vectors and the like, not {type(value).__name__}") from None
 
 
-def _compiled(function: Any, operands: tuple[_Operand, ...], n_axes: int, out: Sequence[array] | None) -> Any:
+def _compiled(
+    function: Any, operands: tuple[_Operand, ...], shape: tuple[int, ...], out: Sequence[array] | None
+) -> Any:
     """The kernel for operands of these types, and the types of the results."""
+    n_axes = len(shape)
     source = _source(function)
     captures = None if source is None else _native.Captures(*source)
     n_out = None if out is None else len(out)
@@ -190,13 +199,21 @@ def _compiled(function: Any, operands: tuple[_Operand, ...], n_axes: int, out: S
         callee = _native.Function(*source, None) if is_lambda else _make(_native.Function, function, {})
     results = _native.result_types(callee, [operand.type for operand in operands])
     if not results:
-        raise TypeError("map() makes arrays of what the function returns, and it returns nothing")
+        raise TypeError("map() makes arrays of what the function returns. The provided function must return a value")
     if out is not None and len(out) != len(results):
-        raise ValueError(f"the function returns {len(results)} values, and `out` has {len(out)} arrays")
+        dtypes = ", ".join("float32" if each is None else name_of(each) for _, each in results)
+        raise TypeError(
+            f"the function returns {len(results)} values, and `out` has {len(out)} arrays. Invalid output provided, "
+            f"expected {len(results)} Warp arrays with shape {shape} and dtypes ({dtypes})"
+        )
     types = []
     for index, (name, each) in enumerate(results):
         if each is None and out is None:
             raise TypeError(f"map() makes no arrays of {name}: give them as `out`")
+        if out is not None and each is not None and out[index].dtype is not each:
+            given, wanted = (name_of(dtype) for dtype in (out[index].dtype, each))
+            which = f" {index}" if len(out) > 1 else ""
+            raise TypeError(f"Output array{which} dtype {given} does not match expected dtype {wanted}")
         types.append(each if out is None or each is not None else out[index].dtype)
     made = (_kernel(callee, operands, n_axes, types), types)
     if captures is None or captures.is_complete:

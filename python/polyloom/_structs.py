@@ -40,6 +40,11 @@ class StructClass(type):
     _fields: dict[str, Any]
     _dtype: np.dtype[Any] | None
 
+    @property
+    def cls(cls) -> type:
+        """The class of instances, which is this one: Warp's structs have another."""
+        return cls
+
     # As of annotations of arrays, because such a class annotates too.
     def __or__(cls, other: Any) -> Any:
         return Union[cls, other]  # noqa: UP007 - which would come back here
@@ -179,6 +184,13 @@ def struct(cls: type[T]) -> type[T]:
 
 
 _classes: dict[_native.StructType, StructClass] = {}
+
+
+def class_of_struct(ty: _native.StructType) -> Any:
+    """The class of a struct that the compiler knows as this type; None of structs with arrays, which arrays do not
+    hold, and of indexed arrays."""
+    found = _classes.get(ty)
+    return None if found is None or ty.array_within else found
 
 
 def struct_of(dtype: np.dtype[Any]) -> _native.StructType | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -119,6 +120,7 @@ class Tape:
 
     def _forget(self) -> None:
         self._operations: list[Operation] = []
+        self._marks: list[tuple[int, str | None, Any]] = []
         self._history = History()
         # The arrays that were given to operations, by what they are views of.
         self._given: dict[Any, Any] = {}
@@ -214,7 +216,7 @@ class Tape:
         scope_name : str
             The name.
         metadata
-            Without effect.
+            Kept in `scopes`.
 
         Examples
         --------
@@ -229,6 +231,7 @@ class Tape:
         [<setup/fill: 0 bytes saved, 0 for loops>]
         """
         self._scopes.append(str(scope_name))
+        self._marks.append((len(self._operations), str(scope_name), {} if metadata is None else metadata))
         self._log.clear()
 
     def record_scope_end(self) -> None:
@@ -244,7 +247,47 @@ class Tape:
                 "ended tape scope, but scope not present: call record_scope_begin() before record_scope_end()"
             )
         self._scopes.pop()
+        if self._marks and self._marks[-1][0] == len(self._operations) and self._marks[-1][1] is not None:
+            # Nothing was recorded in it.
+            self._marks.pop()
+        else:
+            self._marks.append((len(self._operations), None, None))
         self._log.clear()
+
+    @property
+    def scopes(self) -> list[tuple[int, str | None, Any]]:
+        """Where parts of the recording begin, with name and metadata, and end, with None: the number of the operation
+        that comes next. Parts in which nothing was recorded are left out."""
+        return list(self._marks)
+
+    def visualize(self, filename: str | None = None, simplify_graph: bool = True, **options: Any) -> str:
+        """A drawing of what was recorded in Graphviz' language: operations, and the arrays that they read and write.
+
+        Parameters
+        ----------
+        filename : str, optional
+            A file that it is written to, too.
+        simplify_graph : bool
+            Draw an operation that was recorded several times in a row once.
+        **options
+            Without effect.
+
+        Examples
+        --------
+        >>> import polyloom as loom
+        >>> x = loom.zeros(2, requires_grad=True)
+        >>> with loom.Tape() as tape:
+        ...     _ = x.fill_(1.0)
+        >>> "fill" in tape.visualize()
+        True
+        """
+        from polyloom._drawing import drawing_of
+
+        text = drawing_of(self._operations, self._marks, simplify_graph)
+        if filename is not None:
+            with open(filename, "w", encoding="utf-8") as file:
+                file.write(text)
+        return text
 
     def _begin(self, operation: Operation) -> None:
         """Keeps what an operation is going to overwrite and the way back needs."""
@@ -395,7 +438,9 @@ class Tape:
     def _begin_with_own(self, playback: Playback) -> None:
         owners = [(region, owner) for region in self._history for owner in region.owners.values() if region.is_written]
         if not owners:
-            raise ValueError("backward() needs a loss, or grads of what was computed")
+            # As Warp does, because programs go back whether or not something has a gradient.
+            message = "backward() has nothing to begin with: give it a loss, or grads of what was computed"
+            warnings.warn(message, stacklevel=3)
         for _, owner in owners:
             view, grad = view_of(owner), view_of(owner.grad)
             adjoint = None if view is None else playback.adjoint(view)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 import textwrap
 import weakref
 from collections.abc import Callable, Iterator
@@ -34,11 +35,16 @@ class UniqueIdentity:
         self.number = next(_numbers)
         self._objects: list[Any] = []
         names = list(_names_of(function.__code__))
+        text = _text(function)
+        # Of the locals around the definition, the text decides which it is about; the decorator's own names are values
+        # of the options.
+        own = text[text.find("def ") :]
+        cells = {name: value for name, value in cells.items() if re.search(rf"\b{name}\b", own)}
         captured = {name: function.__globals__[name] for name in names if name in function.__globals__} | cells
         self._key: Any = (
             function.__module__,
             function.__qualname__,
-            _text(function),
+            own,
             self._frozen({name: value for name, value in options.items() if value not in (None, False)}, 0, ()),
             self._frozen(dict(function.__annotations__), 0, ()),
             self._frozen(captured, 0, names),

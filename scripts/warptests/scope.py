@@ -50,7 +50,6 @@ PUBLIC_INTERNALS = {
     "int_base",
     "int_types",
     "log_warning",
-    "map_cache",
     "matrix",
     "non_atomic_types",
     "np_dtype_to_warp_type",
@@ -79,7 +78,7 @@ REASONS = [
         r"get_mangled_name|user_modules|kernel_cache_dir|compile_aot|\.execs\b|\.codegen\(|\.kernels\b|"
         r"_identifier_cache|\.func_kernel_cache|generate_unique_kernel|get_kernel_hash|mangled|\.bounds\b|_is_read\b|"
         r"_is_write\b|entry_point_abi|ModuleBuildOptions|_build_options|run_python_subprocess|module_variant|"
-        r"get_cpu_kernel_cache_key|strip_hash|resolve_options|code_transformers|cpu_compiler_flags|get_kernel_hooks|"
+        r"get_cpu_kernel_cache_key|strip_hash|resolve_options|code_transformers|-mllvm|get_kernel_hooks|"
         r"\.user_overloads|\.get_overload\b|\.dependents\b",
     ),
 ]

@@ -51,7 +51,6 @@ TABLES = {
     "scalar_types": (*INTEGERS, *FLOATS),
     "vector_types": tuple(getattr(polyloom, name) for name in _composite_names.__all__),
     "np_dtype_to_warp_type": {dtype.numpy: dtype for dtype in (polyloom.bool, *INTEGERS, *FLOATS)},
-    "map_cache": {},
     "scalar_base": _scalars.ArithmeticConstant,
     "float_base": _scalars.FloatConstant,
     "int_base": _scalars.IntegerConstant,

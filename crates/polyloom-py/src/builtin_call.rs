@@ -87,7 +87,8 @@ pub(crate) fn call_builtin(
     };
     let mut result = Err(CallError::NoValue);
     for int in ints {
-        result = session()?.call(&expression, &arguments(&values, int, float)?);
+        let values = arguments(&values, int, float).map_err(|error| unfit(py, callee, &args, error))?;
+        result = session()?.call(&expression, &values);
         if !matches!(result, Err(CallError::Arguments(_))) {
             break;
         }
@@ -102,6 +103,21 @@ pub(crate) fn call_builtin(
         return Ok(PyTuple::new(py, values)?.into_any().unbind());
     }
     values.pop().ok_or_else(|| PyTypeError::new_err(CallError::NoValue.to_string()))
+}
+
+/// An integer that does not fit what it meets: the error says of which call, as Warp does of arguments of several types.
+fn unfit(py: Python<'_>, callee: &str, args: &[Bound<'_, PyAny>], error: PyErr) -> PyErr {
+    let types: Vec<String> = args.iter().map(|arg| arg.get_type().name().map_or_else(|_| "?".into(), |n| n.to_string())).collect();
+    let message = format!(
+        "{}: Couldn't find a function '{callee}' compatible with the arguments '{}'",
+        error.value(py),
+        types.join(", ")
+    );
+    let make = || -> PyResult<PyErr> {
+        let class = py.import("polyloom._errors")?.getattr("ArgumentOverflowError")?;
+        Ok(PyErr::from_value(class.call1((message,))?))
+    };
+    make().unwrap_or_else(|error| error)
 }
 
 /// A value of the kernel language as one of Python.

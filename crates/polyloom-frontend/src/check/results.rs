@@ -170,7 +170,11 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     fn name_and_annotation(&self) -> (String, String) {
         let Some(def) = self.unit.definition(self.function) else { return Default::default() };
         let annotation = def.returns.as_ref().map(|returns| self.unit.text(returns.range()).to_owned());
-        (def.name.to_string(), annotation.unwrap_or_default())
+        // `wp.int16` is `int16` whatever the package is called.
+        let types = annotation.unwrap_or_default();
+        let is_of_path = |c: char| !(c.is_alphanumeric() || c == '_' || c == '.');
+        let shown = types.split_inclusive(is_of_path).map(|part| part.rsplit('.').next().unwrap_or(part));
+        (def.name.to_string(), shown.collect())
     }
 
     /// Says that values of these types are not what the annotation says.
