@@ -136,7 +136,9 @@ def _elementwise_axes(storage: NDArray[Any], dtype: ElementType) -> NDArray[Any]
     """The numbers of an array, whose last axes are those of an element of `dtype`."""
     inner = _inner(dtype)
     if inner and (storage.ndim <= len(inner) or storage.shape[-len(inner) :] != inner):
-        raise ValueError(f"an array of shape {storage.shape} is not seen as {name_of(dtype)}: last axes must be {inner}")
+        raise ValueError(
+            f"an array of shape {storage.shape} is not seen as {name_of(dtype)}: last axes must be {inner}"
+        )
     return storage
 
 
@@ -277,7 +279,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
     capacity : int, optional
         With `ptr`, the bytes that are there, which must be enough.
     retain_grad : bool
-        Without effect: a gradient is kept wherever there is one.
+        Whether `grad` is kept where the way back of a tape goes through what computed the array.
 
     Examples
     --------
@@ -346,6 +348,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
                 made = made._copied_to(where, is_recorded=is_recorded or isinstance(data, array))
         if requires_grad and isinstance(made, array):
             made.requires_grad = True
+        if retain_grad and isinstance(made, array):
+            made.retain_grad = True
         return made
 
     @classmethod
@@ -970,7 +974,7 @@ def _at(
     else:
         steps = _extents(strides)
         if len(steps) != len(extents):
-            raise ValueError(f"{len(steps)} strides for {len(extents)} dimensions")
+            raise ValueError(f"Invalid number of strides, expected {len(extents)} strides, got {len(steps)}")
         if min(steps, default=0) < 0:
             raise ValueError("strides of memory at an address are not negative")
     if math.prod(extents) and not ptr:

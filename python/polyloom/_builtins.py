@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from polyloom import _native
-from polyloom._config import config
 from polyloom._composites import transformation as _transformation
+from polyloom._config import config
 from polyloom._scalars import TypedConstant
 from polyloom._scalars import float32 as _float32
 
@@ -107,7 +107,6 @@ _CONSTRUCTORS = {
     "quaternion": "A quaternion of x, y, z and the real part; `dtype` is the type of its components.",
     "transformation": "A transformation of a translation and a rotation; `dtype` is the type of its components.",
 }
-
 
 
 def transform_expand(xform: Any) -> Any:

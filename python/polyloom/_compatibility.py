@@ -200,7 +200,9 @@ def checked_module_options(function: str, options: dict[str, Any]) -> dict[str, 
         )
     if unknown := sorted(set(given) - set(_MODULE_OPTIONS)):
         valid = ", ".join(sorted(_MODULE_OPTIONS))
-        raise ValueError(f"@kernel for {function!r}: unknown module_options: {', '.join(unknown)}. Valid options: {valid}")
+        raise ValueError(
+            f"@kernel for {function!r}: unknown module_options: {', '.join(unknown)}. Valid options: {valid}"
+        )
     n_records = given.get("deterministic_max_records", 0)
     if isinstance(n_records, bool) or not isinstance(n_records, int):
         raise TypeError(f"deterministic_max_records must be an int, got {type(n_records).__name__}")

@@ -313,7 +313,26 @@ class Transformation(Composite):
 
     __slots__ = ()
 
-    def __new__(cls: type[C], *components: Any, p: Any = None, q: Any = None) -> C:
+    def __new__(cls: type[C], *components: Any, p: Any = None, q: Any = None, **others: Any) -> C:
+        if others:
+            raise TypeError(f"got an unexpected keyword argument {next(iter(others))!r}")
+        if len(components) > 2 and not (p is None and q is None):
+            raise TypeError(f"multiple values for argument {'p' if q is None else 'q'!r}")
+        given = (
+            {"p": p, "q": q}
+            if not components
+            else {"p": components[0], "q": q if len(components) < 2 else components[1]}
+        )
+        if len(components) == 2 or not (p is None and q is None):
+            for name, value in given.items():
+                if value is not None and not _is_sequence(value):
+                    what = type(value).__name__
+                    raise TypeError(
+                        f"Invalid argument {name!r} in transformation constructor: expected a sequence, got {what}"
+                    )
+        elif len(components) == 1 and not (_is_sequence(components[0]) or _is_number(components[0])):
+            what = type(components[0]).__name__
+            raise TypeError(f"Invalid argument in transformation constructor: expected a scalar value, got {what}")
         if p is None and q is None:
             if len(components) == 1 and _is_sequence(components[0]) and len(components[0]) == 3:
                 # A translation alone turns nothing.
@@ -519,7 +538,8 @@ def _numbers(cls: type[Composite], components: tuple[Any, ...], wraps: bool = Tr
     if not fits and not any(extents for _, extents in parts):
         what = "matrix" if len(shape) == 2 else "vector" if issubclass(cls, Vector) else cls.__name__
         raise ValueError(
-            f"{cls.__name__}: Invalid number of arguments in {what} constructor, expected {n} elements, got {len(numbers)}"
+            f"{cls.__name__}: Invalid number of arguments in {what} constructor, expected {n} elements, got "
+            f"{len(numbers)}"
         )
     if not fits:
         given = ", ".join("number" if not extents else f"{extents}" for _, extents in parts)

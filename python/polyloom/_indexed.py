@@ -113,6 +113,45 @@ class IndexedArray(Struct, metaclass=IndexedArrayClass):
             data.assign(elements)
         return self
 
+    def __add__(self, other: Any) -> Any:
+        return self.contiguous() + other
+
+    def __radd__(self, other: Any) -> Any:
+        return other + self.contiguous()
+
+    def __sub__(self, other: Any) -> Any:
+        return self.contiguous() - other
+
+    def __rsub__(self, other: Any) -> Any:
+        return other - self.contiguous()
+
+    def __mul__(self, other: Any) -> Any:
+        return self.contiguous() * other
+
+    def __rmul__(self, other: Any) -> Any:
+        return other * self.contiguous()
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.contiguous() / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.contiguous()
+
+    def __neg__(self) -> Any:
+        return -self.contiguous()
+
+    def __iadd__(self, other: Any) -> IndexedArray:
+        return self.assign(self + other)
+
+    def __isub__(self, other: Any) -> IndexedArray:
+        return self.assign(self - other)
+
+    def __imul__(self, other: Any) -> IndexedArray:
+        return self.assign(self * other)
+
+    def __itruediv__(self, other: Any) -> IndexedArray:
+        return self.assign(self / other)
+
     def fill_(self, value: Any) -> IndexedArray:
         """Sets every element to `value` and gives the indexed array."""
         return self.assign(value)

@@ -115,9 +115,10 @@ def map(  # noqa: A001 - Warp's name
         outputs = [empty(shape, each, where, needs_grad) for each in result_types]
     else:
         outputs = list(given_out)
-        for each in outputs:
+        for index, each in enumerate(outputs):
             if each.shape != shape:
-                raise TypeError(f"Output array shape {each.shape} does not match expected shape {shape}")
+                which = f" {index}" if len(outputs) > 1 else ""
+                raise TypeError(f"Output array{which} shape {each.shape} does not match expected shape {shape}")
     if math.prod(shape):
         # No thread reads what another has written; and what a kernel writes it cannot also be given to read, if the
         # launch is to be differentiated.
@@ -200,6 +201,11 @@ def _compiled(
     results = _native.result_types(callee, [operand.type for operand in operands])
     if not results:
         raise TypeError("map() makes arrays of what the function returns. The provided function must return a value")
+    if out is not None and len(out) != len(results) and len(out) > 1:
+        raise TypeError(
+            f"Number of provided output arrays ({len(out)}) does not match expected number of function outputs "
+            f"({len(results)})"
+        )
     if out is not None and len(out) != len(results):
         dtypes = ", ".join("float32" if each is None else name_of(each) for _, each in results)
         raise TypeError(

@@ -392,12 +392,27 @@ class Tape:
                 self._begin_with(playback, seeds)
             else:
                 self._begin_with_own(playback)
+            retained: dict[Any, tuple[array, View]] = {}
             # A launch that was recorded again as it was is the same operation.
             for operation, repeats in groupby(reversed(self._operations)):
                 playback.put_back(operation)
+                self._retain(playback, operation, retained)
                 operation.play_back(playback, sum(1 for _ in repeats))
             playback.finish()
+            for value, adjoint in retained.values():
+                grad = view_of(value.grad)
+                if grad is not None:
+                    grad.add(adjoint)
         have_gone_back(self._gradients(), "the way back of a tape")
+
+    def _retain(self, playback: Playback, operation: Operation, retained: dict[Any, tuple[array, View]]) -> None:
+        """Keeps the adjoints that an operation is about to use up, of the last values of arrays with `retain_grad`."""
+        written = {view.key for view in operation.written}
+        for view, value in operation.arrays:
+            if view.key in written and view.key not in retained and isinstance(value, array) and value.retain_grad:
+                adjoint = playback.adjoint(view)
+                if adjoint is not None:
+                    retained[view.key] = value, adjoint.copy()
 
     def _gradients(self) -> list[View]:
         """The memory of all gradients there are."""

@@ -1,4 +1,4 @@
-"""Kernels with `module="unique"`: a definition with the text, options and captured values of an earlier one is that kernel.
+"""Kernels with `module="unique"`: a definition with the text, options and captured values of an earlier one is it.
 
 Programs that make kernels in functions define the same one again and again; so it is compiled once.
 """

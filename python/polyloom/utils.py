@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyloom import _native
 from polyloom._arrays import _scalar, array
-from polyloom._compatibility import ScopedTimer
+from polyloom._compatibility import Module, ScopedTimer, get_module
+from polyloom._map import _source
 from polyloom._scalars import int32
 from polyloom._tape import refuse
 
@@ -27,6 +29,7 @@ __all__ = [
     "array_inner",
     "array_scan",
     "array_sum",
+    "create_warp_function",
     "radix_sort_pairs",
     "runlength_encode",
     "segmented_sort_pairs",
@@ -339,6 +342,23 @@ def _segment_indices(values: Any, name: str) -> NDArray[Any]:
         raise RuntimeError(f"{name} must be one-dimensional, got {indices.ndim} dimensions")
     _check_contiguous("segmented_sort_pairs", **{name: indices})
     return indices._elements()
+
+
+def create_warp_function(func: Any) -> tuple[Any, Module]:
+    """A function of kernels made of a Python function or a lambda, whose parameters take every type, and its module.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> double, _ = loom.utils.create_warp_function(lambda x: x + x)
+    >>> double(2.0)
+    4.0
+    """
+    source = _source(func)
+    if source is None:
+        return func, get_module(str(getattr(func, "__module__", "polyloom")))
+    made = _native.Function(*source, None)
+    return made, get_module(f"map_{made.key}")
 
 
 def _ordered_bits(keys: NDArray[Any]) -> NDArray[Any]:

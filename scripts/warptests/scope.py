@@ -67,7 +67,7 @@ PUBLIC_INTERNALS = {
 REASONS = [
     ("tiles", r"\bwp\.tile|launch_tiled"),
     ("geometry, volumes, textures", r"\bwp\.(Mesh|Bvh|HashGrid|Volume|Texture|mesh_|bvh_|hash_grid_|volume_|texture_)"),
-    ("native code", r"func_native|\bsnippet\b|adj_snippet|builtin\.h\b"),
+    ("native code", r"func_native|\bsnippet\b|adj_snippet|\"builtin\.h\""),
     ("CUDA graphs and streams", r"\bwp\.Stream\b|ScopedStream|get_stream|capture_while|capture_if"),
     ("Omniverse Fabric", r"fabricarray"),
     ("sparse matrices, FEM, optimisers, drawing", r"\b(warp|wp)\.(sparse|fem|optim|render)\b"),

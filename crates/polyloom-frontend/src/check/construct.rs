@@ -94,6 +94,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 Some(Type::Scalar(scalar)) if scalar == elem => components.push(value),
                 Some(Type::Composite(part)) if may_be_part(part, composite, components.len()) => {
                     n_values = None;
+                    copied = Some(part).filter(|_| is_alone);
                     let value = self.hold(value, &mut held);
                     for index in 0..part.n_components() as u16 {
                         let of = component(value.clone(), part, ComponentIndex::Is(index), value.span);
