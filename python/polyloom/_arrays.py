@@ -38,7 +38,7 @@ from polyloom._scalars import (
     readable,
     stored,
 )
-from polyloom._structs import StructClass, of_record, records
+from polyloom._structs import StructClass, arrays_of, of_record, records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -298,6 +298,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
     pinned: bool = False
     # Of an array of structs, the views of their fields that launches are given, once one has made them.
     _leaves: list[Any] | None
+    # The arrays that structs have brought, by where they are, so that they stay alive; of an array that is no view.
+    _held: dict[Any, Any] | None = None
 
     def __new__(
         cls,
@@ -409,7 +411,9 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
             storage = shaped
         if ndim not in (None, storage.ndim - len(inner)):
             raise ValueError(f"data of shape {storage.shape} has {storage.ndim - len(inner)} dimensions, not {ndim}")
-        return cls._wrap(storage, wanted)
+        made = cls._wrap(storage, wanted)
+        made._hold(data)
+        return made
 
     def __class_getitem__(cls, key: Any) -> Any:
         """The annotation `array[float]` or `array[float, 2]`."""
@@ -436,6 +440,25 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         made = array._wrap(storage, self.dtype if dtype is None else dtype, self._memory)
         made._parent = self
         return made
+
+    def _root(self) -> array:
+        """The array that this one is a view of, or itself."""
+        root = self
+        while root._parent is not None:
+            root = root._parent
+        return root
+
+    def _hold(self, value: Any) -> None:
+        """Keeps the arrays that structs among its elements hold."""
+        if not isinstance(self.dtype, StructClass) or not self.dtype._type.array_within:
+            return
+        root = self._root()
+        if isinstance(value, array):
+            found = dict(value._root()._held or {})
+        else:
+            found = dict(arrays_of(value))
+        if found:
+            root._held = (root._held or {}) | found
 
     def _seen_as(self, dtype: Any, shape: Any, ndim: int | None) -> array:
         """This array on a device as one of this type, shape and number of dimensions, over the same memory."""
@@ -474,6 +497,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
 
     def _set(self, part: NDArray[Any], value: Any) -> None:
         """`_put`, of which tapes are told."""
+        self._hold(value)
         memory = self._memory
         if memory is None and type(value) is int and value == 0 and part.dtype.names is None:
             clear(part)
@@ -619,7 +643,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         if isinstance(self.dtype, StructClass):
             if isinstance(item, np.ndarray) and item.ndim:
                 return self._view(item)
-            return of_record(self.dtype, self._fetched(item))
+            return of_record(self.dtype, self._fetched(item), self._root()._held or {})
         if isinstance(self.dtype, CompositeClass):
             if item.ndim == len(self.dtype._shape_):
                 return self.dtype(readable(self._fetched(item), self.dtype._wp_scalar_type_))
@@ -650,6 +674,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
             else:
                 _tape.put(self, self._key(index), value)
         else:
+            self._hold(value)
             self._storage[self._key(index)] = _elements_for(self._storage, value, self.dtype)
 
     def __str__(self) -> str:
@@ -844,7 +869,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         storage = self._elements()
         flat = storage.reshape((self.size, *storage.shape[self.ndim :]))
         if isinstance(self.dtype, StructClass):
-            return [of_record(self.dtype, element) for element in flat]
+            held = self._root()._held or {}
+            return [of_record(self.dtype, element, held) for element in flat]
         if isinstance(self.dtype, CompositeClass):
             made: Any = self.dtype
             return [made._of(element) for element in flat]

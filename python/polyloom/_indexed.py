@@ -16,7 +16,7 @@ from polyloom._annotations import ArrayAnnotation
 from polyloom._arrays import _element_type, _elements_for, array
 from polyloom._devices import Device
 from polyloom._scalars import int32
-from polyloom._structs import Struct, StructClass
+from polyloom._structs import Struct, StructClass, numpy_dtype_of
 
 __all__ = ["indexedarray", "indexedarray1d", "indexedarray2d", "indexedarray3d", "indexedarray4d"]
 
@@ -195,7 +195,8 @@ def _class(dtype: Any, ndim: int) -> StructClass:
     if ty not in _known:
         fields = {"data": ArrayAnnotation(dtype, ndim)}
         fields |= {f"indices{axis}": ArrayAnnotation(int32, 1) for axis in range(ndim)}
-        _known[ty] = IndexedArrayClass(ty.name, (IndexedArray,), {"_type": ty, "_fields": fields, "_dtype": None})
+        members = {"_type": ty, "_fields": fields, "_dtype": numpy_dtype_of(fields)}
+        _known[ty] = IndexedArrayClass(ty.name, (IndexedArray,), members)
     return _known[ty]
 
 
