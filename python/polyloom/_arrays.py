@@ -808,8 +808,10 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         if extents.count(-1) == 1 and known and self.size % known == 0:
             extents = tuple(self.size // known if extent == -1 else extent for extent in extents)
         if min(extents, default=-1) < 0 or math.prod(extents) != self.size:
-            sizes = f"of shape {self.shape} (size {self.size}) into shape {given} (size {math.prod(given)})"
-            raise RuntimeError(f"cannot reshape array {sizes}")
+            size = f" (size {math.prod(given)})" if min(given, default=0) >= 0 else ""
+            raise RuntimeError(
+                f"cannot reshape array of shape {self.shape} (size {self.size}) into shape {given}{size}"
+            )
         if not self.is_contiguous:
             raise ValueError("the elements do not follow each other in memory: reshape array.contiguous()")
         return self._view(self._storage.reshape(extents + inner))

@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 
 from polyloom import _native
-from polyloom._composites import transformation as _transformation
 from polyloom._config import config
 from polyloom._scalars import TypedConstant
-from polyloom._scalars import float32 as _float32
 
 __all__ = ["cast", "printf", "tid"]
 
@@ -107,21 +105,6 @@ _CONSTRUCTORS = {
     "quaternion": "A quaternion of x, y, z and the real part; `dtype` is the type of its components.",
     "transformation": "A transformation of a translation and a rotation; `dtype` is the type of its components.",
 }
-
-
-def transform_expand(xform: Any) -> Any:
-    """The transformation of a sequence of seven numbers, the translation first.
-
-    Examples
-    --------
-    >>> import polyloom as loom
-    >>> loom.transform_expand((1, 2, 3, 0, 0, 0, 1)).p
-    vec3([1.0, 2.0, 3.0])
-    """
-    return _transformation(_float32)(*xform)
-
-
-__all__.append("transform_expand")
 
 for _name, _doc in [*_CONSTRUCTORS.items(), *_native.builtins()]:
     globals()[_name] = Builtin(_name, _doc)

@@ -12,7 +12,9 @@ from types import ModuleType, TracebackType
 from typing import Any, TypeVar
 
 from polyloom._arrays import array
+from polyloom._composites import Transformation, transformation
 from polyloom._devices import DeviceLike, get_device
+from polyloom._scalars import float32
 
 __all__ = [
     "Module",
@@ -36,6 +38,7 @@ __all__ = [
     "load_module",
     "set_module_options",
     "static",
+    "transform_expand",
 ]
 
 T = TypeVar("T")
@@ -60,6 +63,18 @@ def static(value: T) -> T:
     value is a number, a bool, a vector or its like, a function to call, a type or a string to print.
     """
     return value
+
+
+def transform_expand(xform: Any) -> Transformation:
+    """The transformation of a sequence of seven numbers, the translation first.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> loom.transform_expand((1, 2, 3, 0, 0, 0, 1)).p
+    vec3([1.0, 2.0, 3.0])
+    """
+    return transformation(float32)(*xform)
 
 
 def init() -> None:

@@ -14,7 +14,9 @@ def drawing_of(
     operations: Sequence[Operation], marks: Sequence[tuple[int, str | None, Any]], is_simplified: bool
 ) -> str:
     """Operations as boxes in the order of their recording, within the parts that have names, and arrays as ellipses."""
-    runs = [list(same) for _, same in groupby(operations, key=_alike if is_simplified else id)]
+    runs = [[each] for each in operations]
+    if is_simplified:
+        runs = [list(same) for _, same in groupby(operations, key=_alike)]
     boxes: list[str] = []
     arrays: dict[Any, str] = {}
     edges: dict[str, None] = {}

@@ -115,7 +115,10 @@ def map(  # noqa: A001 - Warp's name
         outputs = [empty(shape, each, where, needs_grad) for each in result_types]
     else:
         outputs = list(given_out)
-        for index, each in enumerate(outputs):
+        for index, (each, wanted) in enumerate(zip(outputs, result_types, strict=True)):
+            if each.dtype is not wanted and wanted is not None:
+                which, names = f" {index}" if len(outputs) > 1 else "", (name_of(each.dtype), name_of(wanted))
+                raise TypeError(f"Output array{which} dtype {names[0]} does not match expected dtype {names[1]}")
             if each.shape != shape:
                 which = f" {index}" if len(outputs) > 1 else ""
                 raise TypeError(f"Output array{which} shape {each.shape} does not match expected shape {shape}")
@@ -216,10 +219,6 @@ def _compiled(
     for index, (name, each) in enumerate(results):
         if each is None and out is None:
             raise TypeError(f"map() makes no arrays of {name}: give them as `out`")
-        if out is not None and each is not None and out[index].dtype is not each:
-            given, wanted = (name_of(dtype) for dtype in (out[index].dtype, each))
-            which = f" {index}" if len(out) > 1 else ""
-            raise TypeError(f"Output array{which} dtype {given} does not match expected dtype {wanted}")
         types.append(each if out is None or each is not None else out[index].dtype)
     made = (_kernel(callee, operands, n_axes, types), types)
     if captures is None or captures.is_complete:

@@ -210,7 +210,7 @@ def test_what_is_no_array_says_what_to_write():
         loom.array(x)
     with pytest.raises(TypeError, match=r"takes the extents as one tuple: zeros\(\(2, 3\)\)"):
         loom.zeros(2, 3)
-    with pytest.raises(ValueError, match="extents that are not negative"):
+    with pytest.raises(ValueError, match="Array shapes must be non-negative"):
         loom.zeros(-1, device="sim:0")
     with pytest.raises(MemoryError, match="more than a device holds"):
         loom.zeros(2**62, device="sim:0")

@@ -333,9 +333,9 @@ def test_wrong_device_dim_and_kernel():
         loom.launch(saxpy, 8, [1.0, x, y], device="cuda:99")
     with pytest.raises(ValueError, match="negative"):
         loom.launch(saxpy, -1, [1.0, x, y])
-    with pytest.raises(ValueError, match="1 to 4"):
+    with pytest.raises(ValueError, match="at most 4"):
         loom.launch(saxpy, (1, 1, 1, 1, 1), [1.0, x, y])
-    with pytest.raises(ValueError, match="1 to 4"):
+    with pytest.raises(ValueError, match="at most 4|1 to 4"):
         loom.launch(saxpy, itertools.count(1), [1.0, x, y])
     with pytest.raises(TypeError, match="dim"):
         loom.launch(saxpy, "many", [1.0, x, y])

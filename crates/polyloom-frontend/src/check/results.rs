@@ -184,7 +184,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             [one] => format!("a value of type `{one}`"),
             several => format!("a tuple with types `({})`", several.join(", ")),
         };
-        format!("The function `{name}` has its return type annotated as `{annotation}` but the code returns {given}.")
+        format!("The function `{name}` has its return type annotated as `{annotation}` but the code returns {given} here")
     }
 
     fn wrong_count_of_results(&self, n_declared: usize, n_given: usize) -> String {
@@ -194,7 +194,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             n => format!("a tuple of {n} elements"),
         };
         let given = if n_given == 1 { "1 value".to_owned() } else { format!("{n_given} values") };
-        format!("The function `{name}` has its return type annotated as {declared} but the code returns {given}.")
+        format!("The function `{name}` has its return type annotated as {declared} but the code returns {given} here")
     }
 
     fn returned(&mut self, span: Span, values: &mut SmallVec<[TypedExpr; 1]>) {

@@ -57,8 +57,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 }
                 Some(NameMeaning::Local(_) | NameMeaning::Struct(_) | NameMeaning::Later(_) | NameMeaning::View(_)) => {
                     let message = format!(
-                        "Error evaluating static expression: name '{name}' is not defined. Make sure all variables used in \
-                         the static expression are constant."
+                        "Error evaluating static expression: name '{name}' is not defined, because it is a variable of the \
+                         kernel"
                     );
                     let help = "use names from outside, constants, and counters of loops over constant ranges";
                     self.reject(Code::BadCapture, span, message, help);
