@@ -224,7 +224,7 @@ def test_pandas_takes_arrays_and_its_series_say_what_to_pass():
     a = loom.array([1.0, 2.0])
     assert pandas.DataFrame({"a": a})["a"].tolist() == [1.0, 2.0]
     assert pandas.Series(a).dtype == np.float32
-    with pytest.raises(TypeError, match=r"argument 'x' .* must be an array, not Series: pass its .to_numpy\(\)"):
+    with pytest.raises(TypeError, match=r"argument 'x' .* but passed value has type Series: pass its .to_numpy\(\)"):
         loom.launch(double, 2, [pandas.Series([1.0, 2.0], dtype="float32")])
 
 

@@ -489,7 +489,12 @@ fn array_object<'py>(
         let shared = py.import("polyloom._arrays")?.call_method1("shared", (arg,));
         shared.map_err(|error| unreadable(py, error))?
     } else {
-        let message = format!("must be an array, not {}", type_name(arg));
+        let ndim = usize::from(ty.rank) - ty.element.map_or(0, |element| element.shape().len());
+        let message = format!(
+            "expects an array of type array(ndim={ndim}, dtype={}), but passed value has type {}",
+            ty.element_name(),
+            type_name(arg)
+        );
         return Err(PyTypeError::new_err(match arg.cast::<PyList>().is_ok() || arg.cast::<PyTuple>().is_ok() {
             true => format!("{message}: make one of it before the launch with np.array(…, {})", numpy_text(ty.elem)),
             // Of pandas, xarray and their like.

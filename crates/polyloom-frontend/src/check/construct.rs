@@ -133,7 +133,11 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             let what = ConstructedShape(composite);
             let message = match n_values {
                 Some(1) if has_other_scalars => {
-                    format!("the value used to fill this {} is expected to be of the type `{}`", what.kind(), elem.python_name())
+                    format!(
+                        "the value used to fill this {} is expected to be of the type `{}`",
+                        what.kind(),
+                        elem.python_name()
+                    )
                 }
                 Some(_) if has_other_scalars => format!(
                     "all values used to initialize this {} are expected to be of the type `{}`",
@@ -141,7 +145,9 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                     elem.python_name()
                 ),
                 Some(n) if matches!(composite, Composite::Transform { .. }) => {
-                    format!("incompatible number of values given ({n}) when constructing a transform; expected 0, 1, or 7")
+                    format!(
+                        "incompatible number of values given ({n}) when constructing a transform; expected 0, 1, or 7"
+                    )
                 }
                 Some(n) => format!("incompatible number of values given ({n}) when constructing a {what}"),
                 None => match copied.filter(|part| ConstructedShape(*part).kind() == what.kind()) {
@@ -439,7 +445,9 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 (CompositeConstructor::Vector, true) => {
                     "the `length` argument must be specified when zero-initializing a vector"
                 }
-                (CompositeConstructor::Vector, false) => "the `length` argument must be specified when filling a vector",
+                (CompositeConstructor::Vector, false) => {
+                    "the `length` argument must be specified when filling a vector"
+                }
                 (_, true) => "the `shape` argument must be specified when zero-initializing a matrix",
                 (_, false) => "the `shape` argument must be specified when initializing a matrix by value",
             };
@@ -454,7 +462,12 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         {
             let (what, of) = (ConstructedShape(composite), ConstructedShape(part));
             let message = format!("incompatible {what} given when copy constructing a {of}");
-            return self.reject(Code::NoOverload, span, message, "write its components, or the shape of what is copied");
+            return self.reject(
+                Code::NoOverload,
+                span,
+                message,
+                "write its components, or the shape of what is copied",
+            );
         }
         if let [value] = &values[..]
             && let Some(Type::Scalar(scalar)) = value.ty.as_value()

@@ -184,7 +184,9 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             [one] => format!("a value of type `{one}`"),
             several => format!("a tuple with types `({})`", several.join(", ")),
         };
-        format!("The function `{name}` has its return type annotated as `{annotation}` but the code returns {given} here")
+        format!(
+            "The function `{name}` has its return type annotated as `{annotation}` but the code returns {given} here"
+        )
     }
 
     fn wrong_count_of_results(&self, n_declared: usize, n_given: usize) -> String {
@@ -250,7 +252,10 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                     let (message, help) = if self.kind == FunctionKind::Kernel {
                         ("a kernel returns nothing".to_owned(), "write the result to an array that is a parameter")
                     } else {
-                        (self.wrong_count_of_results(declared.len(), types.len()), "change the annotation or the return")
+                        (
+                            self.wrong_count_of_results(declared.len(), types.len()),
+                            "change the annotation or the return",
+                        )
                     };
                     self.reject(Code::ReturnMismatch, span, message, help);
                 } else if values.len() == declared.len() {

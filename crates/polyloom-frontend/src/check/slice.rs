@@ -132,7 +132,9 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 return Some(vec![index]);
             }
             let (message, help) = match constant_index(&index) {
-                None => ("Slice component must be a compile-time constant", "write numbers, or each element by its index"),
+                None => {
+                    ("Slice component must be a compile-time constant", "write numbers, or each element by its index")
+                }
                 Some(known) if known < 0 && place == 2 => {
                     ("the step cannot be negative in a starred slice of an array", "write each element by its index")
                 }
