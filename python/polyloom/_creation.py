@@ -63,7 +63,7 @@ def _strided(shape: Shape, dtype: Any, strides: Sequence[int], device: Device) -
     if len(steps) != len(extents):
         raise ValueError(f"Invalid number of strides, expected {len(extents)} strides, got {len(steps)}")
     if min(steps, default=0) < 0:
-        raise ValueError("strides of a new array are not negative")
+        raise NotImplementedError("Negative strides of a new array: make one with others, and take a slice of it")
     within = np.empty(inner, scalar).strides
     size = scalar.itemsize * math.prod(inner)
     reach = sum((extent - 1) * step for extent, step in zip(extents, steps, strict=True))

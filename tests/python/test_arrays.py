@@ -176,6 +176,8 @@ def test_new_arrays_take_strides():
     assert a.strides == (4, 8) and a.capacity == 24 and a.numpy().tolist() == [[1, 2, 3], [4, 5, 6]]
     with pytest.raises(ValueError, match="expected 2 strides, got 1"):
         loom.empty((2, 3), strides=(4,))
+    with pytest.raises(NotImplementedError, match="Negative strides"):
+        loom.empty((2, 3), strides=(12, -4))
     assert loom.zeros(0).ptr is None
 
 

@@ -224,7 +224,11 @@ def test_builtins_with_several_results_give_tuples():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: loom.dot(loom.vec3(), loom.vec2()), TypeError, "Couldn't find a function 'dot' compatible with the arguments 'vec3, vec2'"),
+        (
+            lambda: loom.dot(loom.vec3(), loom.vec2()),
+            TypeError,
+            "Couldn't find a function 'dot' compatible with the arguments 'vec3, vec2'",
+        ),
         (lambda: loom.dot("a", "b"), TypeError, "polyloom.dot takes numbers, vectors and matrices, not str"),
         (
             lambda: loom.normalize((1, 2)),

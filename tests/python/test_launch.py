@@ -637,7 +637,10 @@ def test_what_is_passed_wrongly_is_told_what_to_write(define):
         TypeError, match=r"not float64: .* \.astype\(np\.float32\), or dtype=loom\.float64 in the kernel"
     ):
         loom.launch(saxpy, 3, [2.0, np.ones(3), y])
-    with pytest.raises(TypeError, match=r"expects an array of type array\(ndim=1, dtype=float32\), but passed value has type list: .* np\.array\(…, np\.float32\)"):
+    with pytest.raises(
+        TypeError,
+        match=r"array\(ndim=1, dtype=float32\), but passed value has type list: .* np\.array\(…, np\.float32\)",
+    ):
         loom.launch(saxpy, 3, [2.0, [1.0, 2.0, 3.0], y])
 
 
