@@ -378,7 +378,7 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     n = count or src.size - src_offset
     for name, each, offset in (("source", src, src_offset), ("destination", dest, dest_offset)):
         if offset + n > each.size or n < 0:
-            raise RuntimeError(f"{n} elements from number {offset} exceeds the {name} size, {each.size}")
+            raise RuntimeError(f"copying {n} elements from number {offset} exceeds the {name} size, {each.size}")
     if not n:
         return
     part = _in_a_row(src)[src_offset : src_offset + n]
