@@ -90,4 +90,9 @@ def _names_of(code: CodeType) -> Iterator[str]:
 
 
 def _text(function: Callable[..., Any]) -> str:
-    return textwrap.dedent(inspect.getsource(function))
+    try:
+        return textwrap.dedent(inspect.getsource(function))
+    except (OSError, SyntaxError):
+        # Code objects within have their addresses in the text, so that nothing is taken for the same.
+        code = function.__code__
+        return repr((code.co_code, code.co_consts, code.co_names))
