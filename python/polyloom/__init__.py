@@ -57,6 +57,7 @@ from polyloom._creation import *  # noqa: F403
 from polyloom._custom import *  # noqa: F403
 from polyloom._devices import *  # noqa: F403
 from polyloom._errors import (
+    ArgumentError,
     CompileError,
     DeviceError,
     Diagnostic,
@@ -116,6 +117,7 @@ inf = INF = _math.inf
 nan = NAN = _math.nan
 
 __all__ = [
+    "ArgumentError",
     "CompileError",
     "DeviceError",
     "Diagnostic",

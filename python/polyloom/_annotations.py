@@ -49,6 +49,17 @@ class ReferenceAnnotation:
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
 
+    @property
+    def value_type(self) -> Any:
+        """The type of what is referred to."""
+        return self.dtype
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReferenceAnnotation) and bool(self.dtype == other.dtype)
+
+    def __hash__(self) -> int:
+        return hash((ReferenceAnnotation, self.dtype))
+
     def __repr__(self) -> str:
         return f"polyloom.ref[{getattr(self.dtype, '__name__', self.dtype)}]"
 

@@ -33,11 +33,12 @@ from polyloom._scalars import (
     bool_,
     dtype_of,
     float32,
+    in_numpy,
     int32,
     readable,
     stored,
 )
-from polyloom._structs import StructClass, of_record, records
+from polyloom._structs import StructClass, arrays_of, of_record, records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,12 +88,17 @@ def _elements(value: Any, dtype: ElementType) -> Any:
     given = None
     if isinstance(value, array):
         value, given = value._elements(), _scalar(value.dtype)
+    elif isinstance(value, TypedConstant):
+        value = in_numpy(value)
     elif isinstance(value, Composite):
         given = type(value)._wp_scalar_type_
         value = np.asarray(value)
     inner = _inner(dtype)
     if inner:
         value = np.asarray(value)
+        if len(inner) > 1 and value.shape == (math.prod(inner),):
+            # The components of one matrix, row by row.
+            value = value.reshape(inner)
         if value.ndim and value.shape[-len(inner) :] != inner:
             raise ValueError(f"values of shape {value.shape} are no elements of type {name_of(dtype)}")
     return stored(value, given, _scalar(dtype))
@@ -116,8 +122,24 @@ def _elementwise(storage: NDArray[Any], dtype: ElementType) -> NDArray[Any]:
         return storage.reshape(-1, *inner)
     if rank > 1 and storage.shape[-1] == n:
         return storage.reshape(*storage.shape[:-1], *inner)
+    if rank == 1 and storage.ndim > 1 and storage.shape[-2:] == (n, 1):
+        # Columns, which are vectors.
+        return storage.reshape(*storage.shape[:-1])
+    if rank == 1 and storage.ndim > 1 and storage.shape[-1] % n == 0:
+        # Several elements in each row.
+        return storage.reshape(*storage.shape[:-1], -1, *inner)
     message = f"data of shape {storage.shape} has no elements of type {name_of(dtype)}: the last axes must be {inner}"
     raise ValueError(message)
+
+
+def _elementwise_axes(storage: NDArray[Any], dtype: ElementType) -> NDArray[Any]:
+    """The numbers of an array, whose last axes are those of an element of `dtype`."""
+    inner = _inner(dtype)
+    if inner and (storage.ndim <= len(inner) or storage.shape[-len(inner) :] != inner):
+        raise ValueError(
+            f"an array of shape {storage.shape} is not seen as {name_of(dtype)}: last axes must be {inner}"
+        )
+    return storage
 
 
 # What of an index chooses several elements along an axis.
@@ -257,7 +279,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
     capacity : int, optional
         With `ptr`, the bytes that are there, which must be enough.
     retain_grad : bool
-        Without effect: a gradient is kept wherever there is one.
+        Whether `grad` is kept where the way back of a tape goes through what computed the array.
 
     Examples
     --------
@@ -276,6 +298,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
     pinned: bool = False
     # Of an array of structs, the views of their fields that launches are given, once one has made them.
     _leaves: list[Any] | None
+    # The arrays that structs have brought, by where they are, so that they stay alive; of an array that is no view.
+    _held: dict[Any, Any] | None = None
 
     def __new__(
         cls,
@@ -305,7 +329,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
             raise TypeError("array() takes strides and a capacity of memory at an address, ptr, alone")
         if dtype is Any and data is not None:
             dtype = None
-        if not isinstance(data, array) and hasattr(data, "__cuda_array_interface__"):
+        is_on_host = hasattr(data, "__array_interface__") and get_device(device).is_cpu
+        if not isinstance(data, array) and hasattr(data, "__cuda_array_interface__") and not is_on_host:
             data = from_cuda_interface(data)
         if device is None and isinstance(data, array):
             device = data.device
@@ -325,6 +350,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
                 made = made._copied_to(where, is_recorded=is_recorded or isinstance(data, array))
         if requires_grad and isinstance(made, array):
             made.requires_grad = True
+        if retain_grad and isinstance(made, array):
+            made.retain_grad = True
         return made
 
     @classmethod
@@ -384,7 +411,9 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
             storage = shaped
         if ndim not in (None, storage.ndim - len(inner)):
             raise ValueError(f"data of shape {storage.shape} has {storage.ndim - len(inner)} dimensions, not {ndim}")
-        return cls._wrap(storage, wanted)
+        made = cls._wrap(storage, wanted)
+        made._hold(data)
+        return made
 
     def __class_getitem__(cls, key: Any) -> Any:
         """The annotation `array[float]` or `array[float, 2]`."""
@@ -411,6 +440,25 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         made = array._wrap(storage, self.dtype if dtype is None else dtype, self._memory)
         made._parent = self
         return made
+
+    def _root(self) -> array:
+        """The array that this one is a view of, or itself."""
+        root = self
+        while root._parent is not None:
+            root = root._parent
+        return root
+
+    def _hold(self, value: Any) -> None:
+        """Keeps the arrays that structs among its elements hold."""
+        if not isinstance(self.dtype, StructClass) or not self.dtype._type.array_within:
+            return
+        root = self._root()
+        if isinstance(value, array):
+            found = dict(value._root()._held or {})
+        else:
+            found = dict(arrays_of(value))
+        if found:
+            root._held = (root._held or {}) | found
 
     def _seen_as(self, dtype: Any, shape: Any, ndim: int | None) -> array:
         """This array on a device as one of this type, shape and number of dimensions, over the same memory."""
@@ -449,6 +497,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
 
     def _set(self, part: NDArray[Any], value: Any) -> None:
         """`_put`, of which tapes are told."""
+        self._hold(value)
         memory = self._memory
         if memory is None and type(value) is int and value == 0 and part.dtype.names is None:
             clear(part)
@@ -505,8 +554,10 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         return self._storage.strides[: self.ndim]
 
     @property
-    def ptr(self) -> int:
-        """Address of the first element, in the memory of its device."""
+    def ptr(self) -> int | None:
+        """Address of the first element, in the memory of its device; None if there is no element."""
+        if not self._storage.size:
+            return None
         self._hand_out()
         return int(self._storage.ctypes.data)
 
@@ -592,7 +643,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         if isinstance(self.dtype, StructClass):
             if isinstance(item, np.ndarray) and item.ndim:
                 return self._view(item)
-            return of_record(self.dtype, self._fetched(item))
+            return of_record(self.dtype, self._fetched(item), self._root()._held or {})
         if isinstance(self.dtype, CompositeClass):
             if item.ndim == len(self.dtype._shape_):
                 return self.dtype(readable(self._fetched(item), self.dtype._wp_scalar_type_))
@@ -623,6 +674,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
             else:
                 _tape.put(self, self._key(index), value)
         else:
+            self._hold(value)
             self._storage[self._key(index)] = _elements_for(self._storage, value, self.dtype)
 
     def __str__(self) -> str:
@@ -707,6 +759,9 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
     __ipow__ = _operator("pow", in_place=True)
     __neg__ = _operator("neg")
 
+    def __pos__(self) -> array:
+        return self.copy()
+
     def fill_(self, value: Any) -> array:
         """Sets every element to `value` and gives the array."""
         self._put(self._storage, value)
@@ -753,7 +808,10 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         if extents.count(-1) == 1 and known and self.size % known == 0:
             extents = tuple(self.size // known if extent == -1 else extent for extent in extents)
         if min(extents, default=-1) < 0 or math.prod(extents) != self.size:
-            raise ValueError(f"an array of shape {self.shape} cannot have the shape {given}")
+            size = f" (size {math.prod(given)})" if min(given, default=0) >= 0 else ""
+            raise RuntimeError(
+                f"cannot reshape array of shape {self.shape} (size {self.size}) into shape {given}{size}"
+            )
         if not self.is_contiguous:
             raise ValueError("the elements do not follow each other in memory: reshape array.contiguous()")
         return self._view(self._storage.reshape(extents + inner))
@@ -763,7 +821,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         return self.reshape(self.size)
 
     def view(self, dtype: ElementTypeLike) -> array:
-        """The same memory as elements of another type of the same size.
+        """The same memory as elements of another type: one of the same size, or, of components as large, a scalar type
+        of vectors and matrices, whose components become axes, or the reverse.
 
         Examples
         --------
@@ -773,10 +832,21 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         """
         wanted = _element_type(dtype)
         sizes = [_numpy(each).itemsize * math.prod(_inner(each)) for each in (self.dtype, wanted)]
+        kinds = [bool(_inner(each)) for each in (self.dtype, wanted)]
+        if sizes[0] != sizes[1] and True in kinds and False in kinds:
+            scalars = [_scalar(each) for each in (self.dtype, wanted)]
+            if scalars[0].numpy.itemsize == scalars[1].numpy.itemsize:
+                # Components become axes, or axes become components.
+                return self._view(_elementwise_axes(self._storage, wanted).view(_numpy(wanted)), wanted)
+            sizes = [each.numpy.itemsize for each in scalars]
         if sizes[0] != sizes[1]:
-            raise ValueError(
-                f"{name_of(self.dtype)} has {sizes[0]} bytes and {name_of(wanted)} has {sizes[1]}: "
-                "elements are seen as others of the same size"
+            given, made = (
+                f"{'scalar ' if is_composite else ''}dtype{f' {_scalar(each).name}' if is_composite else ''}"
+                for each, is_composite in zip((self.dtype, wanted), kinds, strict=True)
+            )
+            raise TypeError(
+                f"cannot create an array view with dtype {name_of(wanted)} from source dtype {name_of(self.dtype)}: "
+                f"source {given} has size {sizes[0]} bytes, but target {made} has size {sizes[1]} bytes"
             )
         if not self.is_contiguous:
             raise ValueError("the elements do not follow each other in memory: view array.contiguous()")
@@ -801,7 +871,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         storage = self._elements()
         flat = storage.reshape((self.size, *storage.shape[self.ndim :]))
         if isinstance(self.dtype, StructClass):
-            return [of_record(self.dtype, element) for element in flat]
+            held = self._root()._held or {}
+            return [of_record(self.dtype, element, held) for element in flat]
         if isinstance(self.dtype, CompositeClass):
             made: Any = self.dtype
             return [made._of(element) for element in flat]
@@ -931,7 +1002,7 @@ def _at(
     else:
         steps = _extents(strides)
         if len(steps) != len(extents):
-            raise ValueError(f"{len(steps)} strides for {len(extents)} dimensions")
+            raise ValueError(f"Invalid number of strides, expected {len(extents)} strides, got {len(steps)}")
         if min(steps, default=0) < 0:
             raise ValueError("strides of memory at an address are not negative")
     if math.prod(extents) and not ptr:

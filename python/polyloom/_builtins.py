@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from polyloom import _native
+from polyloom._config import config
+from polyloom._scalars import TypedConstant
 
 __all__ = ["cast", "printf", "tid"]
 
@@ -79,7 +81,10 @@ class Builtin:
             except TypeError as error:
                 raise TypeError(f"no overload of `polyloom.{self.__name__}` takes these arguments: {error}") from None
             return run(*args, **keywords)
-        return _native.call_builtin(self.__name__, args, keywords)
+        found = _native.call_builtin(self.__name__, args, keywords)
+        if config.legacy_scalar_return_types and isinstance(found, TypedConstant):
+            return found.value
+        return found
 
     def __repr__(self) -> str:
         return f"<kernel builtin polyloom.{self.__name__}>"

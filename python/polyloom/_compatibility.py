@@ -12,7 +12,9 @@ from types import ModuleType, TracebackType
 from typing import Any, TypeVar
 
 from polyloom._arrays import array
+from polyloom._composites import Transformation, transformation
 from polyloom._devices import DeviceLike, get_device
+from polyloom._scalars import float32
 
 __all__ = [
     "Module",
@@ -27,6 +29,8 @@ __all__ = [
     "get_module_options",
     "init",
     "is_conditional_graph_supported",
+    "is_mempool_access_enabled",
+    "is_mempool_access_supported",
     "is_mempool_enabled",
     "is_mempool_supported",
     "is_peer_access_enabled",
@@ -34,6 +38,7 @@ __all__ = [
     "load_module",
     "set_module_options",
     "static",
+    "transform_expand",
 ]
 
 T = TypeVar("T")
@@ -60,6 +65,18 @@ def static(value: T) -> T:
     return value
 
 
+def transform_expand(xform: Any) -> Transformation:
+    """The transformation of a sequence of seven numbers, the translation first.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> loom.transform_expand((1, 2, 3, 0, 0, 0, 1)).p
+    vec3([1.0, 2.0, 3.0])
+    """
+    return transformation(float32)(*xform)
+
+
 def init() -> None:
     """Nothing: importing the package is enough."""
 
@@ -70,6 +87,8 @@ _MODULE_OPTIONS = {
     "compile_time_trace": False,
     "cpu_compiler_flags": None,
     "cuda_output": None,
+    "deterministic": None,
+    "deterministic_max_records": 0,
     "default_grid_stride": None,
     "enable_backward": True,
     "enable_mathdx_fft": None,
@@ -136,6 +155,16 @@ def is_peer_access_enabled(target_device: DeviceLike, peer_device: DeviceLike) -
     return is_peer_access_supported(target_device, peer_device)
 
 
+def is_mempool_access_supported(target_device: DeviceLike, peer_device: DeviceLike) -> bool:
+    """Whether kernels of one device reach the memory pool of another: there are no pools."""
+    return is_peer_access_supported(target_device, peer_device)
+
+
+def is_mempool_access_enabled(target_device: DeviceLike, peer_device: DeviceLike) -> bool:
+    """Whether kernels of one device reach the memory pool of another now: there are no pools."""
+    return is_peer_access_supported(target_device, peer_device)
+
+
 class Module:
     """A Python module's kernels, as far as there is anything to say of them together: their options.
 
@@ -164,6 +193,37 @@ class Module:
 
 
 _modules: dict[str, Module] = {}
+
+
+def checked_module_options(function: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Warp's options for the module that a kernel has to itself, of the arguments of its decorator.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the kernel shares its module, or there is no such option.
+    """
+    given = options.get("module_options")
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise TypeError(f"@kernel for {function!r}: module_options must be a dict, got {type(given).__name__}")
+    if options.get("module") != "unique":
+        raise ValueError(
+            f'@kernel for {function!r}: module_options requires module="unique"; set_module_options() is for modules '
+            "of several kernels"
+        )
+    if unknown := sorted(set(given) - set(_MODULE_OPTIONS)):
+        valid = ", ".join(sorted(_MODULE_OPTIONS))
+        raise ValueError(
+            f"@kernel for {function!r}: unknown module_options: {', '.join(unknown)}. Valid options: {valid}"
+        )
+    n_records = given.get("deterministic_max_records", 0)
+    if isinstance(n_records, bool) or not isinstance(n_records, int):
+        raise TypeError(f"deterministic_max_records must be an int, got {type(n_records).__name__}")
+    if n_records < 0:
+        raise ValueError(f"deterministic_max_records must not be negative, got {n_records}")
+    return dict(given)
 
 
 def module_of_kernel(kernel_module: Any, function: Any) -> Module:

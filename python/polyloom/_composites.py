@@ -15,6 +15,7 @@ import numpy as np
 
 from polyloom import _native
 from polyloom._absent import Absent
+from polyloom._memory import layout
 from polyloom._scalars import DType, DTypeLike, TypedConstant, bfloat16, bool_, dtype_of, readable, stored, wrapped
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class CompositeClass(type):
     _length_: int
     _shape_: tuple[int, ...]
     _wp_scalar_type_: DType
+    _wp_generic_type_str_: str
 
     def __repr__(cls) -> str:
         module = "polyloom" if cls.__name__.isidentifier() else "polyloom.types"
@@ -72,6 +74,19 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
             if numbers.dtype.kind in "fi":  # no integer too large for an array
                 return cls._of(numbers.reshape(cls._shape_))
         return cls._of(_numbers(cls, components))
+
+    @classmethod
+    def from_ptr(cls: type[C], ptr: int) -> C:
+        """A copy of the value at an address of the host's memory.
+
+        Raises
+        ------
+        RuntimeError
+            If the address is 0.
+        """
+        if not ptr:
+            raise RuntimeError(f"NULL pointer exception: there is no {cls.__name__} at address 0")
+        return cls._of(layout(ptr, cls._shape_, cls._wp_scalar_type_.numpy, None))
 
     @classmethod
     def _of(cls: type[C], numbers: Any) -> C:
@@ -115,11 +130,15 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
         cls = type(self)
         key = _key(cls, key)
         wanted = self._storage[key].shape
+        if wanted and isinstance(value, (list, tuple)):
+            for each in value:
+                if len(wanted) == 1 and isinstance(each, Composite):
+                    raise TypeError(_not_a_slice(cls, each))
         numbers, shape = _flat(value)
         if shape and shape != wanted:
             if not wanted:
-                raise TypeError(f"a component of {cls.__name__} is a number, not {type(value).__name__}")
-            raise ValueError(f"values of shape {shape} for components of shape {wanted}")
+                raise TypeError(_not_a_number(cls._wp_scalar_type_, value))
+            raise ValueError(f"Can only assign sequence of same size: values of shape {shape} for shape {wanted}")
         converted = [_number(number, cls._wp_scalar_type_, wraps=True) for number in numbers]
         filled = np.array(converted).reshape(shape)
         with np.errstate(over="ignore"):
@@ -165,6 +184,10 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self._values().tolist(),))
+
+    def __bytes__(self) -> bytes:
+        """The components as they lie in memory."""
+        return self._storage.tobytes()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         shared = self._storage.view()
@@ -265,6 +288,8 @@ class Matrix(Composite):
 
     def set_row(self, index: int, values: Any) -> None:
         """Sets a row to as many numbers, or to one."""
+        if not -len(self) <= operator.index(index) < len(self):
+            raise IndexError(f"{type(self).__name__} has {len(self)} rows. Invalid row index")
         self[operator.index(index)] = values
 
     def set_col(self, index: int, values: Any) -> None:
@@ -288,8 +313,30 @@ class Transformation(Composite):
 
     __slots__ = ()
 
-    def __new__(cls: type[C], *components: Any, p: Any = None, q: Any = None) -> C:
+    def __new__(cls: type[C], *components: Any, p: Any = None, q: Any = None, **others: Any) -> C:
+        if others:
+            raise TypeError(f"got an unexpected keyword argument {next(iter(others))!r}")
+        if len(components) > 2 and not (p is None and q is None):
+            raise TypeError(f"multiple values for argument {'p' if q is None else 'q'!r}")
+        given = (
+            {"p": p, "q": q}
+            if not components
+            else {"p": components[0], "q": q if len(components) < 2 else components[1]}
+        )
+        if len(components) == 2 or not (p is None and q is None):
+            for name, value in given.items():
+                if value is not None and not _is_sequence(value):
+                    what = type(value).__name__
+                    raise TypeError(
+                        f"Invalid argument {name!r} in transformation constructor: expected a sequence, got {what}"
+                    )
+        elif len(components) == 1 and not (_is_sequence(components[0]) or _is_number(components[0])):
+            what = type(components[0]).__name__
+            raise TypeError(f"Invalid argument in transformation constructor: expected a scalar value, got {what}")
         if p is None and q is None:
+            if len(components) == 1 and _is_sequence(components[0]) and len(components[0]) == 3:
+                # A translation alone turns nothing.
+                components = (*components[0], 0, 0, 0, 1)
             return Composite.__new__(cls, *(components or (0, 0, 0, 0, 0, 0, 1)))
         if len(components) > (p is None):
             raise TypeError(f"{cls.__name__} is given more than its translation `p` and its rotation `q`")
@@ -405,6 +452,8 @@ _BASES: dict[str, type[Composite]] = {
     "quaternion": Quaternion,
     "transformation": Transformation,
 }
+# What Warp calls the kinds.
+_GENERIC_NAMES = {"vector": "vec_t", "matrix": "mat_t", "quaternion": "quat_t", "transformation": "transform_t"}
 _classes: dict[_native.CompositeType, Any] = {}
 
 
@@ -422,6 +471,7 @@ def class_of(ty: _native.CompositeType) -> Any:
             "_length_": int(np.prod(ty.shape)),
             "_shape_": ty.shape,
             "_wp_scalar_type_": dtype_of(ty.dtype),
+            "_wp_generic_type_str_": _GENERIC_NAMES[ty.kind],
         }
         named = "xyzw"[: ty.shape[0]] if ty.kind in ("vector", "quaternion") else ""
         members.update({name: _component(index) for index, name in enumerate(named)})
@@ -481,6 +531,16 @@ def _numbers(cls: type[Composite], components: tuple[Any, ...], wraps: bool = Tr
         fits = fits and parts[0][1] in ((), shape, (n,))
     elif len(shape) == 2 and any(extents for _, extents in parts):
         fits = fits and all(extents == shape[1:] for _, extents in parts)
+    rows = [extents for _, extents in parts] if len(shape) == 2 and len(parts) == shape[0] else []
+    if not fits and rows and all(len(extents) == 1 for extents in rows):
+        row = next(tuple(part) for part, extents in parts if extents != shape[1:])
+        raise TypeError(f"Invalid argument in matrix constructor, expected row of length {shape[1]}, got {row}")
+    if not fits and not any(extents for _, extents in parts):
+        what = "matrix" if len(shape) == 2 else "vector" if issubclass(cls, Vector) else cls.__name__
+        raise ValueError(
+            f"{cls.__name__}: Invalid number of arguments in {what} constructor, expected {n} elements, got "
+            f"{len(numbers)}"
+        )
     if not fits:
         given = ", ".join("number" if not extents else f"{extents}" for _, extents in parts)
         given = f"{len(numbers)} given" if not any(e for _, e in parts) else f"given are shapes {given}"
@@ -528,7 +588,7 @@ def _number(value: Any, dtype: DType, wraps: bool = False) -> Any:
     if isinstance(value, TypedConstant):
         value = value.value
     kind = dtype.numpy.kind
-    wrong = TypeError(f"a component is of type {dtype.name}, not {type(value).__name__}")
+    wrong = TypeError(_not_a_number(dtype, value))
     if isinstance(value, (str, bytes, bytearray)):
         raise wrong
     try:
@@ -550,12 +610,22 @@ def _number(value: Any, dtype: DType, wraps: bool = False) -> Any:
     return value
 
 
+def _not_a_number(dtype: DType, value: Any) -> str:
+    return f"Expected to assign a `{dtype.name}` value but got `{type(value).__name__}` instead"
+
+
+def _not_a_slice(cls: type[Composite], value: Any) -> str:
+    scalar, given = cls._wp_scalar_type_.name, type(value).__name__
+    return f"Expected to assign a slice from a sequence of `{scalar}` values but got `{given}` instead"
+
+
 def _key(cls: type[Composite], key: Any) -> Any:
     """An index or slice of a composite, or one for rows and one for columns, as NumPy takes them."""
     parts = key if isinstance(key, tuple) else (key,)
     shape = cls._shape_
     if not 1 <= len(parts) <= len(shape):
-        raise IndexError(f"{cls.__name__} is indexed by {len(shape)} number{'s' if len(shape) > 1 else ''}")
+        expected = "one or two indices" if len(shape) == 2 else "one index"
+        raise KeyError(f"{cls.__name__}: Invalid key, expected {expected}, got {len(parts)}")
     checked = []
     for part, extent in zip(parts, shape, strict=False):
         if isinstance(part, slice):
@@ -564,8 +634,8 @@ def _key(cls: type[Composite], key: Any) -> Any:
         try:
             index = operator.index(part)
         except TypeError:
-            message = f"an index of {cls.__name__} is an integer or a slice, not {type(part).__name__}"
-            raise TypeError(message) from None
+            expected = "int or pair of ints" if len(shape) == 2 else "int or slice"
+            raise KeyError(f"{cls.__name__}: Invalid key {part}, expected {expected}") from None
         if not -extent <= index < extent:
             raise IndexError(
                 f"{cls.__name__} has no component {index}: an index here is from {-extent} to {extent - 1}"

@@ -48,6 +48,7 @@ _WITHOUT_EFFECT = (
     "verbose_warnings",
     "verify_autograd_array_access",
     "verify_cuda",
+    "verify_fp",
 )
 
 

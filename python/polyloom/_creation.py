@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polyloom._arrays import ElementTypeLike, Shape, _element_type, _extents, _inner, _numpy, array, uninitialised
 from polyloom._composites import matrix, vector
-from polyloom._devices import DeviceLike, check_no_stream, get_device
+from polyloom._devices import Device, DeviceLike, check_no_stream, get_device
 from polyloom._host_methods import check_unmasked
 from polyloom._indexed import IndexedArray
 from polyloom._memory import own
@@ -41,8 +43,33 @@ def _shape_given(function: str, shape: Shape | None, dtype: Any, n: int | None) 
     if isinstance(dtype, int):
         raise TypeError(f"{function}() takes the extents as one tuple: {function}(({shape}, {dtype}))")
     if min(_extents(shape), default=0) < 0:
-        raise ValueError(f"{function}() takes extents that are not negative, not {shape}")
+        raise ValueError(f"Array shapes must be non-negative: {function}() of {shape}")
     return shape
+
+
+def _with_gradient(made: array, requires_grad: bool, retain_grad: bool) -> array:
+    if requires_grad:
+        made.requires_grad = True
+    if retain_grad:
+        made.retain_grad = True
+    return made
+
+
+def _strided(shape: Shape, dtype: Any, strides: Sequence[int], device: Device) -> array:
+    """An array of zeros whose neighbours lie so many bytes apart."""
+    extents, steps, inner, scalar = _extents(shape), _extents(strides), _inner(dtype), _numpy(dtype)
+    if not device.is_cpu:
+        raise ValueError(f"arrays on {device} are made without strides: take a slice of a larger one")
+    if len(steps) != len(extents):
+        raise ValueError(f"Invalid number of strides, expected {len(extents)} strides, got {len(steps)}")
+    if min(steps, default=0) < 0:
+        raise NotImplementedError("Negative strides of a new array: make one with others, and take a slice of it")
+    within = np.empty(inner, scalar).strides
+    size = scalar.itemsize * math.prod(inner)
+    reach = sum((extent - 1) * step for extent, step in zip(extents, steps, strict=True))
+    n_bytes = reach + size if math.prod(extents) else 0
+    memory = own(np.zeros(n_bytes, np.uint8))
+    return array._wrap(np.ndarray(extents + inner, scalar, memory, 0, steps + within), dtype)
 
 
 def empty(
@@ -54,6 +81,7 @@ def empty(
     retain_grad: bool = False,
     *,
     n: int | None = None,
+    strides: Sequence[int] | None = None,
 ) -> array:
     """An uninitialised array.
 
@@ -67,8 +95,13 @@ def empty(
         Where the elements are: `"cpu"`, `"sim:0"` or `"cuda:0"`; by default the device that `set_device` names.
     requires_grad : bool
         Whether the array has an array `grad` like it, to which `Tape.backward` adds.
-    pinned, retain_grad : bool
-        Without effect; a gradient is kept wherever there is one.
+    pinned : bool
+        Without effect.
+    retain_grad : bool
+        Whether `grad` is kept where the way back goes through what computed the array.
+    strides : sequence of int, optional
+        Distances in bytes between neighbours along each axis, on the CPU; those of elements one after another by
+        default.
 
     Examples
     --------
@@ -78,10 +111,8 @@ def empty(
     """
     shape = _shape_given("empty", shape, dtype, n)
     where, wanted = get_device(device), _element_type(dtype)
-    made = uninitialised(shape, wanted, where)
-    if requires_grad:
-        made.requires_grad = True
-    return made
+    made = uninitialised(shape, wanted, where) if strides is None else _strided(shape, wanted, strides, where)
+    return _with_gradient(made, requires_grad, retain_grad)
 
 
 def zeros(
@@ -93,6 +124,7 @@ def zeros(
     retain_grad: bool = False,
     *,
     n: int | None = None,
+    strides: Sequence[int] | None = None,
 ) -> array:
     """An array of zeros; parameters as for `empty`.
 
@@ -104,15 +136,15 @@ def zeros(
     """
     shape = _shape_given("zeros", shape, dtype, n)
     where, wanted = get_device(device), _element_type(dtype)
-    if where.is_cpu:
+    if strides is not None:
+        made = _strided(shape, wanted, strides, where)
+    elif where.is_cpu:
         made = array._wrap(own(np.zeros(_extents(shape) + _inner(wanted), _numpy(wanted))), wanted)
     else:
         made = uninitialised(shape, wanted, where)
         if made._memory is not None:
             made._memory.clear()
-    if requires_grad:
-        made.requires_grad = True
-    return made
+    return _with_gradient(made, requires_grad, retain_grad)
 
 
 def ones(
@@ -126,7 +158,20 @@ def ones(
     n: int | None = None,
 ) -> array:
     """An array of ones; parameters as for `empty`."""
-    return full(_shape_given("ones", shape, dtype, n), 1, dtype, device, requires_grad)
+    return full(_shape_given("ones", shape, dtype, n), 1, dtype, device, requires_grad, retain_grad=retain_grad)
+
+
+def _type_of(value: Any) -> Any:
+    """The type of elements that are all `value`: sequences are vectors, sequences of rows matrices."""
+    if isinstance(value, (list, tuple)) or isinstance(value, np.ndarray) and value.ndim:
+        components = np.asarray(value)
+        scalar = type(components[0].item()) if isinstance(value, (list, tuple)) and components.ndim == 1 else None
+        dtype = dtype_of(components.dtype if scalar is None else scalar)
+        if components.ndim == 1:
+            return vector(components.shape[0], dtype)
+        if components.ndim == 2:
+            return matrix(components.shape, dtype)
+    return type(value)
 
 
 def full(
@@ -149,7 +194,7 @@ def full(
     array([1.5, 1.5], dtype=float32)
     """
     shape = _shape_given("full", shape, None, n)
-    made = empty(shape, type(value) if dtype is None else dtype, device, requires_grad)
+    made = empty(shape, _type_of(value) if dtype is None else dtype, device, requires_grad, retain_grad=retain_grad)
     # Nothing that a tape would record: what was there before is nothing.
     made._set(made._storage, value)
     return made
@@ -232,7 +277,8 @@ def empty_like(
         src = array(src, copy=False, device="cpu")
         device = get_device(device)
     needs_grad = src.requires_grad if requires_grad is None else requires_grad
-    return empty(src.shape, src.dtype, src.device if device is None else device, needs_grad)
+    where = src.device if device is None else device
+    return empty(src.shape, src.dtype, where, needs_grad, retain_grad=retain_grad)
 
 
 def zeros_like(
@@ -243,7 +289,7 @@ def zeros_like(
     retain_grad: bool = False,
 ) -> array:
     """An array of zeros with the shape and type of `src`."""
-    made = empty_like(src, device, requires_grad)
+    made = empty_like(src, device, requires_grad, retain_grad=retain_grad)
     made._set(made._storage, np.zeros((), made._storage.dtype))
     return made
 
@@ -256,7 +302,7 @@ def ones_like(
     retain_grad: bool = False,
 ) -> array:
     """An array of ones with the shape and type of `src`."""
-    return full_like(src, 1, device, requires_grad)
+    return full_like(src, 1, device, requires_grad, retain_grad=retain_grad)
 
 
 def full_like(
@@ -268,7 +314,7 @@ def full_like(
     retain_grad: bool = False,
 ) -> array:
     """An array filled with `value` with the shape and type of `src`."""
-    made = empty_like(src, device, requires_grad)
+    made = empty_like(src, device, requires_grad, retain_grad=retain_grad)
     made._set(made._storage, value)
     return made
 
@@ -283,7 +329,7 @@ def clone(
     """A new array with the elements of `src`, on its device unless another is given."""
     if not isinstance(src, array):
         return array(src, device=device, requires_grad=bool(requires_grad))  # type: ignore[no-any-return]
-    return empty_like(src, device, requires_grad).assign(src)
+    return empty_like(src, device, requires_grad, retain_grad=retain_grad).assign(src)
 
 
 def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None) -> None:
@@ -311,11 +357,17 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     """
     check_no_stream(stream)
     check_unmasked(src, "copy()")
+    numbers = {"Destination offset": dest_offset, "Source offset": src_offset, "count": count}
+    for name, number in numbers.items():
+        if not hasattr(number, "__index__"):
+            raise RuntimeError(f"offsets and count must be integers: {name} is {number!r}")
+        if number < 0:
+            raise RuntimeError(f"{name} must be non-negative, not {number}")
+    if any(numbers.values()) and (isinstance(src, IndexedArray) or isinstance(dest, IndexedArray)):
+        raise RuntimeError("indexed or Fabric arrays are copied whole, without offsets and count")
     if isinstance(src, IndexedArray):
         src = src.contiguous()
     if isinstance(dest, IndexedArray):
-        if dest_offset or src_offset or count:
-            raise ValueError("an indexed array is copied to whole, without offsets and count")
         dest.assign(src)
         return
     dest = dest if isinstance(dest, array) else from_numpy(dest, device="cpu")
@@ -323,12 +375,10 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     if not (dest_offset or src_offset or count) and dest.shape == src.shape:
         dest.assign(src)
         return
-    if min(dest_offset, src_offset, count) < 0:
-        raise ValueError("offsets and count are not negative")
     n = count or src.size - src_offset
     for name, each, offset in (("source", src, src_offset), ("destination", dest, dest_offset)):
         if offset + n > each.size or n < 0:
-            raise ValueError(f"{n} elements from number {offset} are more than the {name} has, {each.size}")
+            raise RuntimeError(f"copying {n} elements from number {offset} exceeds the {name} size, {each.size}")
     if not n:
         return
     part = _in_a_row(src)[src_offset : src_offset + n]

@@ -23,6 +23,7 @@ __all__ = [
     "get_cuda_device",
     "get_cuda_device_count",
     "get_cuda_devices",
+    "get_cuda_supported_archs",
     "get_device",
     "get_devices",
     "get_preferred_device",
@@ -89,6 +90,11 @@ class Device(str):
         if self.is_sim:
             return _native.architecture()[1]
         return _native.architecture(f"sm_{self.arch}")[1] if self.is_cuda else {}
+
+    @property
+    def max_shared_memory_per_block(self) -> int:
+        """Bytes of shared memory that a block of a GPU, or of the one that is simulated, may have; 0 for the CPU."""
+        return int(self.properties["opt_in_shared_bytes_per_block"] or 0) if not self.is_cpu else 0
 
     @property
     def sm_count(self) -> int:
@@ -238,6 +244,11 @@ def is_device_available(device: DeviceLike) -> bool:
     except (DeviceError, ValueError):
         return False
     return True
+
+
+def get_cuda_supported_archs() -> list[int]:
+    """The architectures that there is code for, as tens of the compute capability; none where there is no GPU."""
+    return sorted({device.arch for device in get_cuda_devices()})
 
 
 def get_cuda_device_count() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ class CompileError(SyntaxError, RuntimeError):
         All findings as the command line prints them.
     """
 
+    def __new__(cls, diagnostics: list[Diagnostic], *_: Any) -> CompileError:
+        first = next((d for d in diagnostics if d.severity == "error"), None)
+        is_undefined = cls is CompileError and first is not None and first.code == "PL0201"
+        return super().__new__(UndefinedNameError if is_undefined else cls)
+
     def __init__(self, diagnostics: list[Diagnostic], rendered: str, text: str | None) -> None:
         first = next((d for d in diagnostics if d.severity == "error"), None)
         self.diagnostics = diagnostics
@@ -63,11 +69,16 @@ class CompileError(SyntaxError, RuntimeError):
         else:
             where = (first.file, first.line, first.column, text, first.end_line, first.end_column)
             super().__init__(_beside_the_line(first, diagnostics, rendered), where)
-            self._text = f"{first.message} [{first.code}]\n\n{rendered.rstrip()}"
+            # The last line is what a reader of a log sees first.
+            self._text = f"{rendered.rstrip()}\n\n{first.message}"
 
     def __str__(self) -> str:
         # A `SyntaxError` adds file and line to its last line, which here is a help line; the findings have them.
         return getattr(self, "_text", str(self.msg))
+
+
+class UndefinedNameError(CompileError, KeyError):
+    """A kernel was rejected for a name that is not defined, which is a `KeyError` as in Warp."""
 
 
 def _beside_the_line(first: Diagnostic, diagnostics: list[Diagnostic], rendered: str) -> str:
@@ -99,6 +110,17 @@ class InternalError(RuntimeError):
             "This is a fault of Polyloom, not of your program. Please report it, with the kernel that shows it."
         )
         self.what = what
+
+
+class ArgumentError(TypeError, RuntimeError):
+    """The arguments of a launch are not of the parameters' types, or not as many.
+
+    It is a `TypeError` as for a call of Python's, and a `RuntimeError` as for a launch of Warp's.
+    """
+
+
+class ArgumentOverflowError(OverflowError, RuntimeError):
+    """An integer is too large for the type that it takes beside the other arguments of a call."""
 
 
 class LaunchError(RuntimeError):
@@ -152,7 +174,7 @@ WarpCodegenError = WarpCodegenTypeError = WarpCodegenValueError = CompileError
 WarpCodegenAttributeError = WarpCodegenIndexError = WarpCodegenKeyError = CompileError
 
 # Tracebacks show where users find them.
-for _class in (Diagnostic, CompileError, DeviceError, LaunchError):
+for _class in (ArgumentError, Diagnostic, CompileError, DeviceError, LaunchError):
     _class.__module__ = "polyloom"
 
 

@@ -27,6 +27,7 @@ class WithGradient(_native.ArrayBase):
 
     # Whether it has a gradient of its own; None where that is as for the array that it is a view of.
     _requires_grad: bool | None = None
+    _retain_grad: bool = False
     # Its own gradient, once somebody has asked for it.
     _grad: array | None = None
     # The array that it is a view of.
@@ -45,6 +46,7 @@ class WithGradient(_native.ArrayBase):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         self._requires_grad = bool(value)
+        self._retain_grad = self._retain_grad and self._requires_grad
         if value:
             # Tapes look here for what to add to, which integers are not.
             if self._has_derivatives():
@@ -52,6 +54,24 @@ class WithGradient(_native.ArrayBase):
         else:
             self._grad = None
             _owners.pop(id(self), None)
+
+    @property
+    def retain_grad(self) -> bool:
+        """True if `grad` is kept where the way back of a tape goes through what computed the array, and so is that of
+        the last value it had. Without, it is used up there.
+
+        Raises
+        ------
+        ValueError
+            When it is set for an array without `requires_grad`.
+        """
+        return self._retain_grad
+
+    @retain_grad.setter
+    def retain_grad(self, value: bool) -> None:
+        if value and not self._requires_grad:
+            raise ValueError("retain_grad needs requires_grad=True, which gives the array a gradient")
+        self._retain_grad = bool(value)
 
     def _has_derivatives(self) -> bool:
         return is_float(self._storage.dtype)

@@ -16,12 +16,26 @@ from polyloom._annotations import ArrayAnnotation
 from polyloom._arrays import _element_type, _elements_for, array
 from polyloom._devices import Device
 from polyloom._scalars import int32
-from polyloom._structs import Struct, StructClass
+from polyloom._structs import Struct, StructClass, numpy_dtype_of
 
 __all__ = ["indexedarray", "indexedarray1d", "indexedarray2d", "indexedarray3d", "indexedarray4d"]
 
 
-class IndexedArray(Struct):
+class IndexedArrayClass(StructClass):
+    """The class of the types of indexed arrays, which are annotations too."""
+
+    @property
+    def dtype(cls) -> Any:
+        """What the elements are."""
+        return cls._fields["data"].dtype
+
+    @property
+    def ndim(cls) -> int:
+        """Number of dimensions."""
+        return int(cls._fields["data"].ndim)
+
+
+class IndexedArray(Struct, metaclass=IndexedArrayClass):
     """Elements of an array, as `indexedarray(data, indices)` chooses them."""
 
     @property
@@ -48,6 +62,11 @@ class IndexedArray(Struct):
     def size(self) -> int:
         """How many elements there are."""
         return int(np.prod(self.shape))
+
+    @property
+    def is_contiguous(self) -> bool:
+        """False: the elements are where the indices say."""
+        return False
 
     @property
     def _data(self) -> array:
@@ -94,6 +113,45 @@ class IndexedArray(Struct):
             data.assign(elements)
         return self
 
+    def __add__(self, other: Any) -> Any:
+        return self.contiguous() + other
+
+    def __radd__(self, other: Any) -> Any:
+        return other + self.contiguous()
+
+    def __sub__(self, other: Any) -> Any:
+        return self.contiguous() - other
+
+    def __rsub__(self, other: Any) -> Any:
+        return other - self.contiguous()
+
+    def __mul__(self, other: Any) -> Any:
+        return self.contiguous() * other
+
+    def __rmul__(self, other: Any) -> Any:
+        return other * self.contiguous()
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.contiguous() / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.contiguous()
+
+    def __neg__(self) -> Any:
+        return -self.contiguous()
+
+    def __iadd__(self, other: Any) -> IndexedArray:
+        return self.assign(self + other)
+
+    def __isub__(self, other: Any) -> IndexedArray:
+        return self.assign(self - other)
+
+    def __imul__(self, other: Any) -> IndexedArray:
+        return self.assign(self * other)
+
+    def __itruediv__(self, other: Any) -> IndexedArray:
+        return self.assign(self / other)
+
     def fill_(self, value: Any) -> IndexedArray:
         """Sets every element to `value` and gives the indexed array."""
         return self.assign(value)
@@ -137,7 +195,8 @@ def _class(dtype: Any, ndim: int) -> StructClass:
     if ty not in _known:
         fields = {"data": ArrayAnnotation(dtype, ndim)}
         fields |= {f"indices{axis}": ArrayAnnotation(int32, 1) for axis in range(ndim)}
-        _known[ty] = StructClass(ty.name, (IndexedArray,), {"_type": ty, "_fields": fields, "_dtype": None})
+        members = {"_type": ty, "_fields": fields, "_dtype": numpy_dtype_of(fields)}
+        _known[ty] = IndexedArrayClass(ty.name, (IndexedArray,), members)
     return _known[ty]
 
 
@@ -146,7 +205,16 @@ def class_of_type(ty: _native.StructType) -> StructClass:
     return _known[ty]
 
 
-class indexedarray:  # noqa: N801 - the kernel language's name
+class _IndexedArrayMaker(type):
+    """The class of `indexedarray` and its like, whose instances are the structs that they make."""
+
+    _ndim: int | None
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, IndexedArray) and cls._ndim in (None, instance.ndim)
+
+
+class indexedarray(metaclass=_IndexedArrayMaker):  # noqa: N801 - the kernel language's name
     """An array of chosen elements of another, or the annotation of a parameter that is one.
 
     Parameters

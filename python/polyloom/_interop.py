@@ -7,12 +7,23 @@ import importlib
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polyloom import _native
-from polyloom._arrays import ElementTypeLike, array, from_cuda_interface, is_bfloat16, shared
+from polyloom._arrays import (
+    ElementTypeLike,
+    _element_type,
+    _numpy,
+    _scalar,
+    array,
+    from_cuda_interface,
+    is_bfloat16,
+    shared,
+)
 from polyloom._composites import CompositeClass
 from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._scalars import DType, DTypeLike, bfloat16, dtype_of
+from polyloom._structs import StructClass
 
 __all__ = [
     "device_from_jax",
@@ -132,6 +143,55 @@ class _Capsule:
         return (1, 0)
 
 
+# `kDLCPU`, `kDLCUDA`, `kDLCUDAHost` and `kDLCUDAManaged`.
+_DEVICE_TYPES = (1, 2, 3, 13)
+
+
+def _check_source(source: Any) -> None:
+    """Refuses memory of devices that kernels cannot read, before anything is exported."""
+    if not hasattr(source, "__dlpack_device__"):
+        return
+    kind, number = source.__dlpack_device__()
+    if int(kind) not in _DEVICE_TYPES:
+        raise TypeError(f"Unsupported source device for DLPack: device_type={int(kind)}, device_id={number}")
+
+
+def _checked(capsule: Any) -> Any:
+    if type(capsule).__name__ != "PyCapsule":
+        raise TypeError(f"Expected a valid DLPack capsule, got {type(capsule).__name__}")
+    return capsule
+
+
+class _Exported:
+    """Another package's array, whose capsule is looked at before NumPy takes it."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self.dtype = getattr(source, "dtype", None)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return _checked(self._source.__dlpack__(**options))
+
+    def __dlpack_device__(self) -> Any:
+        return self._source.__dlpack_device__()
+
+
+def _seen_as(storage: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """The memory with elements of the scalar type of `dtype`, which has the same bits: whole numbers and bools are
+    seen as each other, with and without sign."""
+    wanted = _element_type(dtype)
+    if isinstance(wanted, StructClass) or _numpy(wanted) == storage.dtype:
+        return storage
+    scalar = _scalar(wanted)
+    is_same_size = scalar.numpy.itemsize == storage.dtype.itemsize
+    if is_same_size and scalar is bfloat16 and storage.dtype == np.uint16:
+        return storage.view(scalar.numpy)
+    if not is_same_size or scalar.numpy.kind not in "biu" or storage.dtype.kind not in "biu":
+        given = f"{dtype_of(storage.dtype).name.rstrip('0123456789')}{8 * storage.dtype.itemsize}"
+        raise RuntimeError(f"Incompatible data types: DLPack {given} and Warp {scalar.name}")
+    return storage.view(scalar.numpy)
+
+
 class _Writable:
     """Memory that NumPy takes for read-only because a capsule without a version does not say."""
 
@@ -150,7 +210,8 @@ def from_dlpack(source: Any, dtype: ElementTypeLike | None = None, hint: Any = N
         An array on the CPU with `__dlpack__`: of NumPy, PyTorch, JAX …; one on a CUDA device, of PyTorch, CuPy …; or a
         capsule that `__dlpack__` or `to_dlpack` has given, of an array on the CPU, which is used up.
     dtype : scalar type or class such as `vec3`, optional
-        Element type; that of `source` by default. With vectors or matrices its last axes are the components.
+        Element type; that of `source` by default. With vectors or matrices its last axes are the components. Whole
+        numbers and bools of one size are seen as each other; nothing is converted.
     hint
         Without effect.
 
@@ -177,7 +238,13 @@ def from_dlpack(source: Any, dtype: ElementTypeLike | None = None, hint: Any = N
             return made if dtype is None else made._elements_as(dtype)  # type: ignore[no-any-return]
         if dtype is None and is_bfloat16(source):
             dtype = bfloat16
-        storage = source if isinstance(source, np.ndarray) else shared(source)
+        if not isinstance(source, np.ndarray):
+            _check_source(source)
+            storage = shared(_Exported(source))
+        else:
+            storage = source
+    if dtype is not None:
+        storage = _seen_as(storage, dtype)
     return array(storage, dtype=dtype, copy=False, device="cpu")  # type: ignore[no-any-return]
 
 

@@ -22,13 +22,14 @@ from polyloom import _native
 from polyloom._absent import Absent
 from polyloom._annotations import ArrayAnnotation
 from polyloom._arrays import array
-from polyloom._compatibility import Module, module_of_kernel
+from polyloom._compatibility import Module, checked_module_options, module_of_kernel
 from polyloom._composites import GenericComposite
 from polyloom._config import config
 from polyloom._deferral import Deferral, deferral
 from polyloom._errors import CompileError
 from polyloom._loaded_code import check_unchanged
 from polyloom._scalars import DType
+from polyloom._unique import UniqueIdentity
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,7 +77,11 @@ def _enclosing_types(function: Callable[..., Any]) -> dict[str, Any]:
         frame = frame.f_back  # type: ignore[assignment]
     if frame is None:
         return _solved(function)
-    return {name: value for name, value in frame.f_locals.items() if isinstance(value, _IN_ANNOTATIONS) or value is Any}
+    return {name: value for name, value in frame.f_locals.items() if _is_in_annotations(value)}
+
+
+def _is_in_annotations(value: Any) -> bool:
+    return value is Any or value is None or isinstance(value, _IN_ANNOTATIONS)
 
 
 def _solved(function: Callable[..., Any]) -> dict[str, Any]:
@@ -213,11 +218,12 @@ def specialise(
     if not hasattr(kernel, "__code__"):
         raise TypeError(f"overload() takes a kernel and types, not {kernel!r}")
     frame = sys._getframe(1)
+    annotations = inspect.get_annotations(kernel, eval_str=True, locals=dict(frame.f_locals))
+    if annotations.pop("return", None) not in (None, type(None)):
+        raise TypeError("Return annotations are not allowed on @wp.overload stubs, because kernels give no value")
     known = frame.f_locals.get(kernel.__name__, kernel.__globals__.get(kernel.__name__))
     if not isinstance(known, _native.Kernel):
         raise TypeError(f"@overload finds no kernel {kernel.__name__!r}: define the generic kernel first")
-    annotations = inspect.get_annotations(kernel, eval_str=True, locals=dict(frame.f_locals))
-    annotations.pop("return", None)
     _overload(known, annotations)
     return known
 
@@ -290,6 +296,15 @@ def _call(decorator: str, options: dict[str, Any]) -> str | None:
     return f"{decorator}({arguments})" if options else None
 
 
+def _check_options(decorator: str, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    """Refuses values of the arguments that the compiler is not told."""
+    name, inline = options.get("name"), options.get("inline")
+    if name is not None and not (isinstance(name, str) and name.isascii() and name.isidentifier()):
+        raise ValueError(f"@{decorator} for {function.__name__!r}: name {name!r} is not a valid C++ identifier")
+    if inline is not None and not isinstance(inline, bool):
+        raise TypeError(f"@{decorator} for {function.__name__!r}: inline must be a bool, not {inline!r}")
+
+
 def _make(make: Any, function: Callable[..., Any], options: dict[str, Any]) -> Any:
     decorator = "kernel" if make is _native.Kernel else "func"
     if isinstance(function, (_native.Kernel, _native.Function)):
@@ -303,7 +318,15 @@ def _make(make: Any, function: Callable[..., Any], options: dict[str, Any]) -> A
             f"@{decorator} compiles the text of {function.__qualname__!r}, so it cannot follow another decorator that "
             "wraps it: remove that one"
         )
+    _check_options(decorator, function, options)
+    module_options = checked_module_options(function.__name__, options)
+    options = {name: value for name, value in options.items() if name != "module_options"}
     unit, cells = _unit_of(function), _cells(function)
+    identity = None
+    if make is _native.Kernel and options.get("module") == "unique":
+        identity = UniqueIdentity(function, cells, {**options, "module_options": module_options})
+        if (known := identity.known()) is not None:
+            return known
     given = (unit, function.__code__.co_firstlineno, function, function.__globals__, cells, _call(decorator, options))
     try:
         made = make(*given)
@@ -314,9 +337,17 @@ def _make(make: Any, function: Callable[..., Any], options: dict[str, Any]) -> A
         made = make(*given, deferred=True)
         warn_deferred(function, waits)
     vars(made).update(__doc__=function.__doc__, __module__=function.__module__, __qualname__=function.__qualname__)
+    if make is _native.Function:
+        vars(made).update(module=module_of_kernel(options.get("module"), function))
     if make is _native.Kernel:
         module = module_of_kernel(options.get("module"), function)
+        if identity is not None:
+            module.name += f"_{identity.number}"
+            module.options.update(module_options)
+            identity.keep(made)
         vars(made).update(options={k: v for k, v in options.items() if k != "module"}, module=module)
+        if options.get("name") is not None:
+            vars(made)["_key"] = options["name"]
     for found in getattr(made, "warnings", ()):
         text = f"{found.message} [{found.code}]" + (f": {found.help}" if found.help else "")
         _warn(function, found.file, found.line, text)

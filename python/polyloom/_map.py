@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyloom import _native
+from polyloom._annotations import name_of
 from polyloom._arrays import array
 from polyloom._builtins import Builtin, tid  # type: ignore[attr-defined]
 from polyloom._composites import Composite, CompositeClass
 from polyloom._creation import empty
 from polyloom._devices import Device, DeviceLike, get_device
+from polyloom._indexed import IndexedArray
 from polyloom._kernel import _cells, _make, _unit_of
 from polyloom._scalars import DType, TypedConstant, bfloat16, dtype_of, type_of
 from polyloom._views import view_of
@@ -93,17 +95,18 @@ def map(  # noqa: A001 - Warp's name
     >>> loom.map(loom.length, loom.array([[3, 4], [6, 8]], dtype=loom.vec2)).numpy()
     array([ 5., 10.], dtype=float32)
     """
+    inputs = tuple(each.contiguous() if isinstance(each, IndexedArray) else each for each in inputs)
     arrays = [each for each in inputs if isinstance(each, (array, np.ndarray))]
     if not arrays:
-        raise TypeError("map() needs an array among its inputs")
+        raise ValueError("map requires at least one warp.array input")
     where = _device_of(arrays) if device is None else get_device(device)
     given = [array(each, copy=False, device=where) if isinstance(each, np.ndarray) else each for each in inputs]
     shape = _broadcast([each.shape for each in given if isinstance(each, array)])
     stored = [getattr(each.dtype, "_wp_scalar_type_", each.dtype) for each in given if isinstance(each, array)]
     scalars = {each for each in stored if isinstance(each, DType)}
     operands = tuple(_operand(each, shape, scalars) for each in given)
-    given_out = [out] if isinstance(out, array) else out
-    kernel, result_types = _compiled(func, operands, len(shape), given_out)
+    given_out = [out] if isinstance(out, (array, IndexedArray)) else out
+    kernel, result_types = _compiled(func, operands, shape, given_out)
     if return_kernel:
         return kernel
     if given_out is None:
@@ -112,13 +115,20 @@ def map(  # noqa: A001 - Warp's name
         outputs = [empty(shape, each, where, needs_grad) for each in result_types]
     else:
         outputs = list(given_out)
-        for each in outputs:
+        for index, (each, wanted) in enumerate(zip(outputs, result_types, strict=True)):
+            if each.dtype is not wanted and wanted is not None:
+                which, names = f" {index}" if len(outputs) > 1 else "", (name_of(each.dtype), name_of(wanted))
+                raise TypeError(f"Output array{which} dtype {names[0]} does not match expected dtype {names[1]}")
             if each.shape != shape:
-                raise ValueError(f"the results have the shape {shape}, and `out` has {each.shape}")
+                which = f" {index}" if len(outputs) > 1 else ""
+                raise TypeError(f"Output array{which} shape {each.shape} does not match expected shape {shape}")
     if math.prod(shape):
         # No thread reads what another has written; and what a kernel writes it cannot also be given to read, if the
         # launch is to be differentiated.
-        is_shared = given_out is not None and _share(given, outputs, _native.recording_level() == 2)
+        is_shared = given_out is not None and (
+            any(isinstance(each, IndexedArray) for each in outputs)
+            or _share(given, outputs, _native.recording_level() == 2)
+        )
         written = [empty(shape, each.dtype, each.device) for each in outputs] if is_shared else outputs
         _native.launch(kernel, shape, [*given, *written], device=where)
         if is_shared:
@@ -151,8 +161,8 @@ def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        listed = ", ".join(str(shape) for shape in shapes)
-        raise ValueError(f"arrays of shapes {listed} cannot be broadcast to one shape") from None
+        listed = " and ".join(str(shape) for shape in shapes)
+        raise ValueError(f"Shapes {listed} are not broadcastable") from None
 
 
 def _operand(value: Any, shape: tuple[int, ...], scalars: set[DType]) -> _Operand:
@@ -175,8 +185,11 @@ def _operand(value: Any, shape: tuple[int, ...], scalars: set[DType]) -> _Operan
         raise TypeError(f"map() takes arrays, numbers, vectors and the like, not {type(value).__name__}") from None
 
 
-def _compiled(function: Any, operands: tuple[_Operand, ...], n_axes: int, out: Sequence[array] | None) -> Any:
+def _compiled(
+    function: Any, operands: tuple[_Operand, ...], shape: tuple[int, ...], out: Sequence[array] | None
+) -> Any:
     """The kernel for operands of these types, and the types of the results."""
+    n_axes = len(shape)
     source = _source(function)
     captures = None if source is None else _native.Captures(*source)
     n_out = None if out is None else len(out)
@@ -190,9 +203,18 @@ def _compiled(function: Any, operands: tuple[_Operand, ...], n_axes: int, out: S
         callee = _native.Function(*source, None) if is_lambda else _make(_native.Function, function, {})
     results = _native.result_types(callee, [operand.type for operand in operands])
     if not results:
-        raise TypeError("map() makes arrays of what the function returns, and it returns nothing")
+        raise TypeError("map() makes arrays of what the function returns. The provided function must return a value")
+    if out is not None and len(out) != len(results) and len(out) > 1:
+        raise TypeError(
+            f"Number of provided output arrays ({len(out)}) does not match expected number of function outputs "
+            f"({len(results)})"
+        )
     if out is not None and len(out) != len(results):
-        raise ValueError(f"the function returns {len(results)} values, and `out` has {len(out)} arrays")
+        dtypes = ", ".join("float32" if each is None else name_of(each) for _, each in results)
+        raise TypeError(
+            f"the function returns {len(results)} values, and `out` has {len(out)} arrays. Invalid output provided, "
+            f"expected {len(results)} Warp arrays with shape {shape} and dtypes ({dtypes})"
+        )
     types = []
     for index, (name, each) in enumerate(results):
         if each is None and out is None:

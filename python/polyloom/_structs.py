@@ -11,8 +11,8 @@ import difflib
 import inspect
 import sys
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Union
 
 import numpy as np
 
@@ -40,19 +40,31 @@ class StructClass(type):
     _fields: dict[str, Any]
     _dtype: np.dtype[Any] | None
 
+    @property
+    def cls(cls) -> type:
+        """The class of instances, which is this one: Warp's structs have another."""
+        return cls
+
+    # As of annotations of arrays, because such a class annotates too.
+    def __or__(cls, other: Any) -> Any:
+        return Union[cls, other]  # noqa: UP007 - which would come back here
+
+    def __ror__(cls, other: Any) -> Any:
+        return Union[other, cls]  # noqa: UP007 - which would come back here
+
     def numpy_dtype(cls) -> np.dtype[Any]:
         """The type of the elements of NumPy arrays of this struct: fields in order, laid out as C does.
+
+        A field that is an array is a record of where it is: the addresses of its elements and of its gradient's,
+        extents, strides and number of dimensions. Kernels do not take arrays of such structs.
 
         Raises
         ------
         TypeError
-            If a field is an array.
+            If there is no field.
         """
-        if not cls._fields:
+        if not cls._fields or cls._dtype is None:
             raise TypeError(f"an array of {cls.__name__} is not supported: it has no fields")
-        if cls._dtype is None:
-            within = cls._type.array_within
-            raise TypeError(f"an array of {cls.__name__} is not supported: its field {within!r} is an array")
         return cls._dtype
 
 
@@ -163,8 +175,7 @@ def struct(cls: type[T]) -> type[T]:
         raise type(error)(f"@struct: {error}") from None
     left_out = ("__dict__", "__weakref__")
     members = {name: value for name, value in vars(cls).items() if name not in left_out}
-    dtype = None if ty.array_within else np.dtype([(n, *_numpy_field(t)) for n, t in fields.items()], align=True)
-    members.update(_type=ty, _fields=fields, _dtype=dtype)
+    members.update(_type=ty, _fields=fields, _dtype=numpy_dtype_of(fields))
     made: Any = StructClass(cls.__name__, (Struct,), members)
     # Definitions that are equal are one type of the compiler; the arrays of any of them are arrays of all.
     _classes.setdefault(ty, made)
@@ -173,10 +184,27 @@ def struct(cls: type[T]) -> type[T]:
 
 _classes: dict[_native.StructType, StructClass] = {}
 
+# Of an array in a struct in an array, as Warp has it.
+_ARRAY_FIELD = np.dtype(
+    [("data", "u8"), ("grad", "u8"), ("shape", "i4", 4), ("strides", "i4", 4), ("ndim", "i4")], align=True
+)
+
+
+def numpy_dtype_of(fields: Mapping[str, Any]) -> np.dtype[Any] | None:
+    """The type of NumPy's elements with these fields; None without any."""
+    return np.dtype([(name, *_numpy_field(ty)) for name, ty in fields.items()], align=True) if fields else None
+
+
+def class_of_struct(ty: _native.StructType) -> Any:
+    """The class of a struct that the compiler knows as this type; None of structs with arrays, which arrays do not
+    hold, and of indexed arrays."""
+    found = _classes.get(ty)
+    return None if found is None or ty.array_within else found
+
 
 def struct_of(dtype: np.dtype[Any]) -> _native.StructType | None:
     """The struct whose arrays have elements of this type, if it is just one."""
-    found = [ty for ty, cls in _classes.items() if cls._fields and cls._dtype == dtype]
+    found = [ty for ty, cls in _classes.items() if cls._fields and cls._dtype == dtype and not ty.array_within]
     return found[0] if len(found) == 1 else None
 
 
@@ -197,7 +225,7 @@ def _numpy_field(ty: Any) -> tuple[Any, ...]:
         return (ty.numpy_dtype() if ty._fields else np.dtype([]),)
     if isinstance(ty, CompositeClass):
         return (ty._wp_scalar_type_.numpy, ty._shape_)
-    return (ty.numpy,)
+    return (ty.numpy,) if isinstance(ty, DType) else (_ARRAY_FIELD,)
 
 
 def _zero(ty: Any) -> Any:
@@ -271,7 +299,7 @@ def copy_of(value: Any) -> Any:
 
 
 def record(value: Any) -> tuple[Any, ...]:
-    """A struct without arrays as NumPy takes an element of its `numpy_dtype`."""
+    """A struct as NumPy takes an element of its `numpy_dtype`."""
     fields = []
     for name, ty in type(value)._fields.items():
         field = getattr(value, name)
@@ -279,8 +307,43 @@ def record(value: Any) -> tuple[Any, ...]:
             field = record(field)
         elif isinstance(ty, CompositeClass):
             field = field._storage.tolist() if ty._wp_scalar_type_ is not bfloat16 else field._storage
+        elif not isinstance(ty, DType):
+            field = _place_of(field)
         fields.append(field)
     return tuple(fields)
+
+
+def _place_of(value: Any) -> tuple[Any, ...]:
+    """Where an array is, as `_ARRAY_FIELD` has it; zeros of one that is not set."""
+    if value is None:
+        return (0, 0, (0,) * 4, (0,) * 4, 0)
+    storage = getattr(value, "_storage", None)
+    ndim = getattr(value, "ndim", 0)
+    storage = np.asarray(value) if storage is None else storage
+    grad = value.grad if getattr(value, "requires_grad", False) else None
+    extents, strides = storage.shape[:ndim], storage.strides[:ndim]
+    unused = (0,) * (4 - ndim)
+    address = int(storage.ctypes.data) if storage.size else 0
+    return (address, 0 if grad is None else grad.ptr or 0, (*extents, *unused), (*strides, *unused), ndim)
+
+
+def arrays_of(value: Any) -> Iterator[tuple[Any, Any]]:
+    """The arrays that structs hold, each with what `of_record` finds it by."""
+    if isinstance(value, (list, tuple)):
+        for each in value:
+            yield from arrays_of(each)
+    elif isinstance(value, Struct):
+        for name, ty in type(value)._fields.items():
+            field = getattr(value, name)
+            if isinstance(ty, StructClass):
+                yield from arrays_of(field)
+            elif field is not None and not isinstance(ty, (CompositeClass, DType)):
+                yield _key_of(_place_of(field)), field
+
+
+def _key_of(place: Any) -> Any:
+    address, _, extents, strides, ndim = place
+    return int(address), tuple(map(int, extents)), tuple(map(int, strides)), int(ndim)
 
 
 def records(value: Any, cls: StructClass) -> NDArray[Any]:
@@ -307,17 +370,20 @@ def _nested(value: Any, cls: StructClass) -> Any:
     raise TypeError(f"an element is {cls.__name__}, not {type(value).__name__}")
 
 
-def of_record(cls: Any, element: Any) -> Any:
-    """The struct that an element of an array of its `numpy_dtype` is."""
+def of_record(cls: Any, element: Any, held: Mapping[Any, Any]) -> Any:
+    """The struct that an element of an array of its `numpy_dtype` is; its arrays are among those that the array has
+    been given."""
     made: Any = object.__new__(cls)
     for name, ty in cls._fields.items():
         field = element[name]
         if isinstance(ty, StructClass):
-            field = of_record(ty, field)
+            field = of_record(ty, field, held)
         elif isinstance(ty, CompositeClass):
             field = class_of(ty._type)._of(np.array(field, ty._wp_scalar_type_.numpy))
-        else:
+        elif isinstance(ty, DType):
             field = field.item()
+        else:
+            field = held.get(_key_of(field.item()))
         object.__setattr__(made, name, field)
     return made
 
@@ -331,6 +397,8 @@ def leaves(ty: _native.StructType, value: Any) -> list[Any]:
     if not isinstance(value, Struct) or type(value)._type != ty:
         given = type(value).__name__
         other = " of other fields" if given == ty.name else ""
+        if value is None:
+            raise TypeError(f"expects {ty.name} but got None: make one with {ty.name}()")
         raise TypeError(f"must be {ty.name}, not {given}{other}: make one with {ty.name}()")
     found: list[Any] = []
     _collect(value, found, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -66,6 +67,9 @@ class Gradients(Mapping[Any, Any]):
                 setattr(made, name, numbers[here])
             elif (view := view_of(field)) is not None and view.is_float and field in self:
                 setattr(made, name, self[field])
+            elif isinstance(field, array) and field.requires_grad:
+                # A reset tape knows of the array no more.
+                setattr(made, name, field.grad)
         return made
 
     def __iter__(self) -> Iterator[Any]:
@@ -116,6 +120,7 @@ class Tape:
 
     def _forget(self) -> None:
         self._operations: list[Operation] = []
+        self._marks: list[tuple[int, str | None, Any]] = []
         self._history = History()
         # The arrays that were given to operations, by what they are views of.
         self._given: dict[Any, Any] = {}
@@ -211,7 +216,7 @@ class Tape:
         scope_name : str
             The name.
         metadata
-            Without effect.
+            Kept in `scopes`.
 
         Examples
         --------
@@ -226,6 +231,7 @@ class Tape:
         [<setup/fill: 0 bytes saved, 0 for loops>]
         """
         self._scopes.append(str(scope_name))
+        self._marks.append((len(self._operations), str(scope_name), {} if metadata is None else metadata))
         self._log.clear()
 
     def record_scope_end(self) -> None:
@@ -237,9 +243,51 @@ class Tape:
             If none has begun.
         """
         if not self._scopes:
-            raise RuntimeError("record_scope_end() without record_scope_begin()")
+            raise RuntimeError(
+                "ended tape scope, but scope not present: call record_scope_begin() before record_scope_end()"
+            )
         self._scopes.pop()
+        if self._marks and self._marks[-1][0] == len(self._operations) and self._marks[-1][1] is not None:
+            # Nothing was recorded in it.
+            self._marks.pop()
+        else:
+            self._marks.append((len(self._operations), None, None))
         self._log.clear()
+
+    @property
+    def scopes(self) -> list[tuple[int, str | None, Any]]:
+        """Where parts of the recording begin, with name and metadata, and end, with None: the number of the operation
+        that comes next. Parts in which nothing was recorded are left out."""
+        return list(self._marks)
+
+    def visualize(self, filename: str | None = None, simplify_graph: bool = True, **options: Any) -> str:
+        """A drawing of what was recorded in Graphviz' language: operations, and the arrays that they read and write.
+
+        Parameters
+        ----------
+        filename : str, optional
+            A file that it is written to, too.
+        simplify_graph : bool
+            Draw an operation that was recorded several times in a row once.
+        **options
+            Without effect.
+
+        Examples
+        --------
+        >>> import polyloom as loom
+        >>> x = loom.zeros(2, requires_grad=True)
+        >>> with loom.Tape() as tape:
+        ...     _ = x.fill_(1.0)
+        >>> "fill" in tape.visualize()
+        True
+        """
+        from polyloom._drawing import drawing_of
+
+        text = drawing_of(self._operations, self._marks, simplify_graph)
+        if filename is not None:
+            with open(filename, "w", encoding="utf-8") as file:
+                file.write(text)
+        return text
 
     def _begin(self, operation: Operation) -> None:
         """Keeps what an operation is going to overwrite and the way back needs."""
@@ -344,12 +392,27 @@ class Tape:
                 self._begin_with(playback, seeds)
             else:
                 self._begin_with_own(playback)
+            retained: dict[Any, tuple[array, View]] = {}
             # A launch that was recorded again as it was is the same operation.
             for operation, repeats in groupby(reversed(self._operations)):
                 playback.put_back(operation)
+                self._retain(playback, operation, retained)
                 operation.play_back(playback, sum(1 for _ in repeats))
             playback.finish()
+            for value, adjoint in retained.values():
+                grad = view_of(value.grad)
+                if grad is not None:
+                    grad.add(adjoint)
         have_gone_back(self._gradients(), "the way back of a tape")
+
+    def _retain(self, playback: Playback, operation: Operation, retained: dict[Any, tuple[array, View]]) -> None:
+        """Keeps the adjoints that an operation is about to use up, of the last values of arrays with `retain_grad`."""
+        written = {view.key for view in operation.written}
+        for view, value in operation.arrays:
+            if view.key in written and view.key not in retained and isinstance(value, array) and value.retain_grad:
+                adjoint = playback.adjoint(view)
+                if adjoint is not None:
+                    retained[view.key] = value, adjoint.copy()
 
     def _gradients(self) -> list[View]:
         """The memory of all gradients there are."""
@@ -390,7 +453,9 @@ class Tape:
     def _begin_with_own(self, playback: Playback) -> None:
         owners = [(region, owner) for region in self._history for owner in region.owners.values() if region.is_written]
         if not owners:
-            raise ValueError("backward() needs a loss, or grads of what was computed")
+            # As Warp does, because programs go back whether or not something has a gradient.
+            message = "backward() has nothing to begin with: give it a loss, or grads of what was computed"
+            warnings.warn(message, stacklevel=3)
         for _, owner in owners:
             view, grad = view_of(owner), view_of(owner.grad)
             adjoint = None if view is None else playback.adjoint(view)

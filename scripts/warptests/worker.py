@@ -13,6 +13,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
+import math
 import os
 import signal
 import sys
@@ -25,6 +26,7 @@ from typing import Any
 
 import polyloom
 from polyloom import _composite_names, _scalars
+from polyloom._annotations import ReferenceAnnotation
 
 from warptests.scope import PUBLIC_INTERNALS, ModuleText, bound_names, reason_of
 from warptests.suites import tests_of
@@ -34,6 +36,14 @@ INTEGERS = (
     *(polyloom.int8, polyloom.uint8, polyloom.int16, polyloom.uint16),
     *(polyloom.int32, polyloom.uint32, polyloom.int64, polyloom.uint64),
 )
+
+
+def strides_from_shape(shape: tuple[int, ...], dtype: Any) -> tuple[int, ...]:
+    """The strides in bytes of an array of this shape whose elements follow each other."""
+    size = polyloom.types.type_size_in_bytes(dtype)
+    return tuple(size * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
 # What Warp's tests take from Warp's inside to go over all types.
 TABLES = {
     "float_types": FLOATS,
@@ -41,10 +51,13 @@ TABLES = {
     "scalar_types": (*INTEGERS, *FLOATS),
     "vector_types": tuple(getattr(polyloom, name) for name in _composite_names.__all__),
     "np_dtype_to_warp_type": {dtype.numpy: dtype for dtype in (polyloom.bool, *INTEGERS, *FLOATS)},
-    "map_cache": {},
     "scalar_base": _scalars.ArithmeticConstant,
     "float_base": _scalars.FloatConstant,
     "int_base": _scalars.IntegerConstant,
+    "non_atomic_types": (polyloom.int8, polyloom.uint8, polyloom.int16, polyloom.uint16),
+    "Reference": ReferenceAnnotation,
+    "strides_from_shape": strides_from_shape,
+    "type_scalar_type": lambda dtype: getattr(dtype, "_wp_scalar_type_", dtype),
 }
 TESTS = Path(importlib.util.find_spec("warp").origin).parent / "tests"  # type: ignore[union-attr,arg-type]
 
@@ -105,6 +118,12 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if name.startswith("warp._src"):
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return importlib.machinery.ModuleSpec(name, self)
+
+    def get_code(self, name: str) -> types.CodeType:
+        """As `runpy` asks for it."""
+        spec = self.find_spec(name, None)
+        assert spec is not None and spec.origin is not None
+        return compile(Path(spec.origin).read_text(), spec.origin, "exec", dont_inherit=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
         name = spec.name

@@ -144,3 +144,81 @@ def test_short_annotations_are_those_of_kernels(define):
     a, b, c = np.zeros(2, np.float32), np.ones(2, np.float32), np.full((2, 1, 3), 2, np.float32)
     loom.launch(k, 2, [a, b, c])
     assert a.tolist() == [3, 3]
+
+
+def test_components_are_seen_as_axes():
+    numbers = np.arange(16, dtype=np.float32).reshape(4, 2, 2)
+    matrices = loom.array(numbers, dtype=loom.mat22)
+    seen = matrices.view(float)
+    assert seen.shape == (4, 2, 2) and (seen.numpy() == numbers).all()
+    assert seen.view(loom.mat22)[3] == loom.mat22(12, 13, 14, 15)
+    seen[0, 0, 0] = 9.0
+    assert matrices[0][0, 0] == 9.0
+    with pytest.raises(TypeError, match="source dtype has size 4 bytes, but target dtype has size 2 bytes"):
+        loom.zeros(2).view(loom.uint16)
+    with pytest.raises(ValueError, match="last axes must be"):
+        loom.zeros((2, 3)).view(loom.vec2)
+
+
+def test_elements_from_rows_and_columns():
+    assert loom.array(np.zeros((4, 6)), dtype=loom.vec3).shape == (4, 2)
+    assert loom.array(np.zeros((4, 3, 1)), dtype=loom.vec3).shape == (4,)
+    a = loom.zeros(2, dtype=loom.mat22)
+    assert a.fill_([1, 2, 3, 4])[1] == loom.mat22(1, 2, 3, 4)
+    assert loom.full(2, np.array([1, 2, 3], np.int16)).dtype is loom.vec3s
+    assert loom.full(2, [[1.0, 2.0]]).dtype is loom.types.matrix((1, 2), loom.float64)
+    assert loom.zeros(1, dtype=loom.bfloat16).fill_(loom.bfloat16(2)).list() == [2.0]
+
+
+def test_new_arrays_take_strides():
+    a = loom.zeros((2, 3), strides=(4, 8))
+    a.assign([[1, 2, 3], [4, 5, 6]])
+    assert a.strides == (4, 8) and a.capacity == 24 and a.numpy().tolist() == [[1, 2, 3], [4, 5, 6]]
+    with pytest.raises(ValueError, match="expected 2 strides, got 1"):
+        loom.empty((2, 3), strides=(4,))
+    with pytest.raises(NotImplementedError, match="Negative strides"):
+        loom.empty((2, 3), strides=(12, -4))
+    assert loom.zeros(0).ptr is None
+
+
+def test_errors_of_shapes_and_copies_are_of_warps_classes():
+    with pytest.raises(RuntimeError, match=r"shape \(6,\) \(size 6\) into shape \(4, 2\) \(size 8\)"):
+        loom.zeros(6).reshape((4, 2))
+    with pytest.raises(ValueError, match="Array shapes must be non-negative"):
+        loom.zeros((2, -1))
+    for keywords, text in (
+        ({"src_offset": -1}, "Source offset must be non-negative"),
+        ({"count": 2.0}, "must be integers"),
+        ({"count": 9}, "exceeds the source size"),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            loom.copy(loom.zeros(4), loom.zeros(4), **keywords)
+
+
+def test_structs_in_arrays_keep_their_arrays():
+    @loom.struct
+    class Row:
+        n: int
+        values: loom.array(dtype=float)
+
+    row = Row()
+    row.n, row.values = 2, loom.array([1.0, 2.0])
+    rows = loom.zeros(3, dtype=Row)
+    rows[1] = row
+    del row
+    assert rows[0].values is None and rows[1].values.list() == [1.0, 2.0]
+    assert loom.array([rows[1]], dtype=Row).list()[0].values is rows[1].values
+    assert rows.numpy()["values"]["shape"][1].tolist() == [2, 0, 0, 0]
+    with pytest.raises(loom.CompileError, match="its field `values` is an array"):
+
+        @loom.kernel
+        def k(rows: loom.array(dtype=Row)):
+            rows[0].n = 1
+
+
+def test_dlpack_sees_the_same_memory():
+    flags = loom.array([True, False])
+    seen = loom.from_dlpack(loom.to_dlpack(flags), dtype=loom.uint8)
+    assert seen.ptr == flags.ptr and seen.list() == [1, 0]
+    with pytest.raises(RuntimeError, match="Incompatible data types: DLPack bool8 and Warp float32"):
+        loom.from_dlpack(loom.to_dlpack(flags), dtype=float)

@@ -40,7 +40,7 @@ def test_the_text_is_the_findings_and_no_more(define):
                 x[0] = undefined_name
         """)
     error = caught.value
-    assert str(error) == f"`undefined_name` is not defined [PL0201]\n\n{error.rendered.rstrip()}"
+    assert str(error) == f"{error.rendered.rstrip()}\n\n`undefined_name` is not defined"
 
 
 def test_editors_see_a_syntax_error():

@@ -333,9 +333,9 @@ def test_wrong_device_dim_and_kernel():
         loom.launch(saxpy, 8, [1.0, x, y], device="cuda:99")
     with pytest.raises(ValueError, match="negative"):
         loom.launch(saxpy, -1, [1.0, x, y])
-    with pytest.raises(ValueError, match="1 to 4"):
+    with pytest.raises(ValueError, match="at most 4"):
         loom.launch(saxpy, (1, 1, 1, 1, 1), [1.0, x, y])
-    with pytest.raises(ValueError, match="1 to 4"):
+    with pytest.raises(ValueError, match="at most 4|1 to 4"):
         loom.launch(saxpy, itertools.count(1), [1.0, x, y])
     with pytest.raises(TypeError, match="dim"):
         loom.launch(saxpy, "many", [1.0, x, y])
@@ -637,7 +637,10 @@ def test_what_is_passed_wrongly_is_told_what_to_write(define):
         TypeError, match=r"not float64: .* \.astype\(np\.float32\), or dtype=loom\.float64 in the kernel"
     ):
         loom.launch(saxpy, 3, [2.0, np.ones(3), y])
-    with pytest.raises(TypeError, match=r"must be an array, not list: .* np\.array\(…, np\.float32\)"):
+    with pytest.raises(
+        TypeError,
+        match=r"array\(ndim=1, dtype=float32\), but passed value has type list: .* np\.array\(…, np\.float32\)",
+    ):
         loom.launch(saxpy, 3, [2.0, [1.0, 2.0, 3.0], y])
 
 

@@ -286,3 +286,33 @@ def test_functions_of_ones_own_in_a_loop():
         loom.launch(total, 3, [q], [loss])
     tape.backward(loss)
     np.testing.assert_allclose(p.grad.numpy(), 2 * weights(3))
+
+
+def test_retain_grad_keeps_the_gradient_of_the_last_value():
+    x = loom.ones(3, dtype=loom.float64, requires_grad=True)
+    y = loom.zeros(3, dtype=loom.float64, requires_grad=True, retain_grad=True)
+    z = loom.zeros(3, dtype=loom.float64, requires_grad=True)
+    with loom.Tape() as tape:
+        loom.launch(square, 3, [x], [y])
+        loom.launch(square, 3, [y], [z])
+    tape.backward(grads={z: np.ones(3)})
+    assert y.grad.list() == [2.0] * 3 and x.grad.list() == [4.0] * 3
+    y.requires_grad = False
+    assert not y.retain_grad
+    with pytest.raises(ValueError, match="needs requires_grad=True"):
+        y.retain_grad = True
+
+
+def test_a_recording_is_drawn():
+    x, y = loom.ones(3, dtype=loom.float64, requires_grad=True), loom.zeros(3, dtype=loom.float64, requires_grad=True)
+    with loom.Tape() as tape:
+        tape.record_scope_begin("squares")
+        for _ in range(4):
+            loom.launch(square, 3, [x], [y])
+        tape.record_scope_end()
+        tape.record_scope_begin("nothing")
+        tape.record_scope_end()
+    assert tape.scopes == [(0, "squares", {}), (4, None, None)]
+    text = tape.visualize()
+    assert "repeated 4x" in text and 'label="squares"' in text and "array: dtype=float64" in text
+    assert text.count("square\\n") == 1 and tape.visualize(simplify_graph=False).count('label="square"') == 4

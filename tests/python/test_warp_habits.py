@@ -191,3 +191,166 @@ def test_bool_parameters_take_flags() -> None:
         assert o[0] == expected
     with pytest.raises(TypeError, match="must be bool, not float"):
         loom.launch(k, 1, [1.0, np.zeros(1, np.float32)])
+
+
+def make_scaled(factor: float, table: list[float]) -> Any:
+    @loom.kernel(module="unique")
+    def scaled(x: loom.array(dtype=float)):
+        i = loom.tid()
+        x[i] = x[i] * factor + loom.static(table[0])
+
+    return scaled
+
+
+def test_a_unique_kernel_is_made_once_for_what_it_captures():
+    first = make_scaled(2.0, [1.0])
+    assert make_scaled(2.0, [1.0]) is first
+    others = [make_scaled(3.0, [1.0]), make_scaled(2.0, [2.0]), make_scaled(2, [1.0])]
+    assert len({id(each) for each in (first, *others)}) == 4
+    assert first.module.name != others[0].module.name
+    x = loom.ones(1)
+    loom.launch(others[1], 1, [x])
+    assert x.list() == [4.0]
+
+
+def test_module_options_are_for_unique_kernels():
+    def k(x: loom.array(dtype=float)):
+        x[0] = 1.0
+
+    assert loom.kernel(module="unique", module_options={"fast_math": True})(k).module.options["fast_math"]
+    for options, error, text in (
+        ({"module_options": {}}, ValueError, 'requires module="unique"'),
+        ({"module": "unique", "module_options": {"fast_mth": 1}}, ValueError, "Valid options"),
+        ({"module": "unique", "module_options": 1}, TypeError, "must be a dict, got int"),
+        ({"name": "1k"}, ValueError, "identifier"),
+    ):
+        with pytest.raises(error, match=text):
+            loom.kernel(**options)(k)
+    assert loom.kernel(name="other")(k).key == "other"
+    with pytest.raises(TypeError, match="inline must be a bool"):
+        loom.func(inline=1)(k)
+
+
+def test_specialisations_are_listed():
+    @loom.kernel
+    def fill(x: loom.array(dtype=Any)):
+        x[loom.tid()] = x.dtype(1)
+
+    assert fill.overloads == {}
+    for dtype in (float, int, float):
+        loom.launch(fill, 1, [loom.zeros(1, dtype=dtype)])
+    assert len(fill.overloads) == 2
+
+
+@pytest.mark.parametrize("device", ENGINES)
+def test_a_starred_slice_of_an_array_is_its_elements(device: str) -> None:
+    @loom.kernel
+    def k(a: loom.array(dtype=int), out: loom.array(dtype=loom.vec3i)):
+        out[0] = loom.vec3i(*a[:3])
+        out[1] = loom.vec3i(*a[1:6:2])
+        out[2] = loom.vec3i(loom.max(*a[:2]), *a[3:5])
+
+    out = loom.zeros(3, dtype=loom.vec3i, device=device)
+    loom.launch(k, 1, [loom.array(np.arange(6), dtype=int, device=device)], [out], device=device)
+    assert out.numpy().tolist() == [[0, 1, 2], [1, 3, 5], [1, 3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("slice_", "text"),
+    [
+        ("a[0:]", "requires explicit upper bound"),
+        ("a[:n]", "Slice component must be a compile-time constant"),
+        ("a[:-1]", "cannot be negative for arrays"),
+        ("a[3:0:-1]", "step cannot be negative"),
+        ("a[0:2:0]", "Slice step cannot be zero"),
+        ("a", "Starred expressions are only supported for"),
+        ("a[:2000]", "at most 1024 values"),
+    ],
+)
+def test_starred_slices_are_constant(slice_: str, text: str) -> None:
+    with pytest.raises(loom.CompileError, match=text):
+        define(f"@loom.kernel\ndef k(a: loom.array(dtype=int), n: int):\n    v = loom.vec3i(*{slice_})\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("v = loom.types.matrix(1.0, 2.0, 3.0)", "the `shape` argument must be specified when initializing"),
+        ("v = loom.types.vector()", "the `length` argument must be specified when zero-initializing a vector"),
+        ("v = loom.mat22(1.0, 2.0, 3.0)", r"values given \(3\) when constructing a matrix of shape \(2, 2\)"),
+        ("v = loom.vec3(loom.vec2(1.0, 2.0))", "vector of length 3 given when copy constructing a vector of length 2"),
+        ("v = loom.vec2(x, x)", "all values used to initialize this vector are expected to be of the type `float32`"),
+        ("v = loom.transform(1.0, 2.0)", r"values given \(2\) when constructing a transform; expected 0, 1, or 7"),
+        ("loom.expect_eq(loom.vec2(), loom.vec3())", "Can't test equality for objects with different types"),
+        ("f = half\n    f = 1.0", "rebinding function-valued local.*non-function"),
+        ("g = loom.grad(half)\n    g += 1.0", "Cannot reassign local 'g'.*wp.grad"),
+        ("v = loom.static(1.0 / 0.0)", "Error evaluating static expression: (float )?division by zero"),
+    ],
+)
+def test_errors_are_in_warps_words(body: str, text: str) -> None:
+    source = "@loom.func\ndef half(x: float):\n    return 0.5 * x\n\n@loom.kernel\ndef k(x: loom.float64):\n    "
+    with pytest.raises(loom.CompileError, match=text):
+        define(source + body + "\n")
+
+
+def test_a_result_that_its_annotation_does_not_say():
+    for annotation, result, text in (
+        ("loom.int16", "loom.int8(1)", "annotated as `int16` but the code returns a value of type `int8`"),
+        ("int", "1, 2", "annotated as `int` but the code returns 2 values"),
+        ("tuple[int, int]", "1, 1.5", r"the code returns a tuple with types `\(int32, float32\)`"),
+        ("tuple[int, int, int]", "1, 2", "a tuple of 3 elements but the code returns 2 values"),
+    ):
+        with pytest.raises(loom.CompileError, match=text):
+            define(f"@loom.func\ndef f() -> {annotation}:\n    return {result}\n")
+
+
+def test_an_undefined_name_is_a_key_error():
+    with pytest.raises(KeyError) as caught:
+        define("@loom.kernel\ndef k(a: loom.array(dtype=float)):\n    a[0] = missing(a[0])\n")
+    assert isinstance(caught.value, loom.CompileError)
+    assert str(caught.value).splitlines()[-1] == "`missing` is not defined"
+
+
+def test_ranges_take_static_bools():
+    @loom.kernel
+    def k(o: loom.array(dtype=int)):
+        for _ in range(loom.static(True)):
+            o[0] += 1
+
+    o = loom.zeros(1, dtype=int)
+    loom.launch(k, 1, [o])
+    assert o.list() == [1]
+
+
+def test_wrong_arguments_are_type_and_runtime_errors():
+    @loom.kernel
+    def k(a: loom.array(dtype=float, ndim=2)):
+        a[0, 0] = 1.0
+
+    for arguments in ([], [loom.zeros(2)], [loom.zeros((2, 2), dtype=int)], [1.0]):
+        for error in (TypeError, RuntimeError):
+            with pytest.raises(error) as caught:
+                loom.launch(k, 1, arguments)
+            assert isinstance(caught.value, loom.ArgumentError)
+    with pytest.raises(ValueError, match="at most 4 dimensions"):
+        loom.launch(k, (1,) * 5, [loom.zeros((1, 1))])
+
+
+def test_small_things_of_the_package():
+    assert loom.transform_expand((1, 2, 3, 0, 0, 0, 1)) == loom.transform((1, 2, 3))
+    assert bytes(loom.quat_identity()) == np.array([0, 0, 0, 1], np.float32).tobytes()
+    assert loom.get_cuda_supported_archs() == sorted({each.arch for each in loom.get_cuda_devices()})
+    assert not loom.is_mempool_access_supported("cpu", "cpu")
+    assert (
+        loom.get_device("cpu").max_shared_memory_per_block == 0 < loom.get_device("sim:0").max_shared_memory_per_block
+    )
+    assert loom.ref[int] == loom.ref[int] and loom.ref[int] != loom.ref[float]
+    annotation = loom.indexedarray[loom.float64]
+    assert (annotation.dtype, annotation.ndim) == (loom.float64, 1)
+    with pytest.raises(RuntimeError, match="Couldn't find a function 'mul'"):
+        loom.mul(loom.int8(1), 1000)
+    loom.config.legacy_scalar_return_types = True
+    try:
+        assert type(loom.sin(loom.float64(1.0))) is float
+    finally:
+        loom.config.legacy_scalar_return_types = None

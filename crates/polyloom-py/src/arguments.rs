@@ -6,7 +6,7 @@
 use crate::argument_numbers::{components, is_constant, number_object, scalar_argument, type_name};
 use crate::array::ArrayBase;
 use crate::dlpack::{self, unreadable};
-use crate::errors::argument_error;
+use crate::errors::{argument_error, argument_type_error};
 use crate::numpy_array::{ArrayType, check_array, memory, numpy_text};
 use crate::structure;
 use numpy::npyffi;
@@ -340,7 +340,7 @@ fn array_argument<'py>(
     let (array, is_resident) = found;
     let check = || {
         // SAFETY: the argument, or `kept`, holds the array.
-        unsafe { check_array(array, ty) }.map_err(|m| PyTypeError::new_err(at(kernel, index, &m)))
+        unsafe { check_array(array, ty) }.map_err(|m| argument_type_error(at(kernel, index, &m)))
     };
     check()?;
     if is_written && !is_writeable(array) {
@@ -387,7 +387,7 @@ fn named(py: Python<'_>, error: PyErr, argument: &str) -> PyErr {
     let named = if error.is_instance_of::<PyOverflowError>(py) {
         PyOverflowError::new_err(message())
     } else if error.is_instance_of::<PyTypeError>(py) {
-        PyTypeError::new_err(message())
+        argument_type_error(message())
     } else if error.is_instance_of::<PyValueError>(py) {
         PyValueError::new_err(message())
     } else {
@@ -399,7 +399,7 @@ fn named(py: Python<'_>, error: PyErr, argument: &str) -> PyErr {
 
 fn wrong_count(kernel: &polyloom::Kernel, given: usize) -> PyErr {
     let names: Vec<&str> = kernel.arguments().iter().map(|param| &*param.name).collect();
-    PyTypeError::new_err(format!(
+    argument_type_error(format!(
         "kernel '{}' takes {} argument{} ({}), {given} given",
         kernel.name(),
         names.len(),
@@ -489,7 +489,12 @@ fn array_object<'py>(
         let shared = py.import("polyloom._arrays")?.call_method1("shared", (arg,));
         shared.map_err(|error| unreadable(py, error))?
     } else {
-        let message = format!("must be an array, not {}", type_name(arg));
+        let ndim = usize::from(ty.rank) - ty.element.map_or(0, |element| element.shape().len());
+        let message = format!(
+            "expects an array of type array(ndim={ndim}, dtype={}), but passed value has type {}",
+            ty.element_name(),
+            type_name(arg)
+        );
         return Err(PyTypeError::new_err(match arg.cast::<PyList>().is_ok() || arg.cast::<PyTuple>().is_ok() {
             true => format!("{message}: make one of it before the launch with np.array(…, {})", numpy_text(ty.elem)),
             // Of pandas, xarray and their like.

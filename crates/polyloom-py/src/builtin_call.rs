@@ -2,6 +2,7 @@
 
 use crate::capture::capture;
 use crate::composite::CompositeType;
+use crate::errors::argument_type_error;
 use crate::session;
 use polyloom::frontend::CapturedMeaning;
 use polyloom::{Bits, CallError, Composite, Scalar, Type, is_function_of_values, scalar_bits};
@@ -87,12 +88,14 @@ pub(crate) fn call_builtin(
     };
     let mut result = Err(CallError::NoValue);
     for int in ints {
-        result = session()?.call(&expression, &arguments(&values, int, float)?);
+        let values = arguments(&values, int, float).map_err(|error| unfit(py, callee, &args, error))?;
+        result = session()?.call(&expression, &values);
         if !matches!(result, Err(CallError::Arguments(_))) {
             break;
         }
     }
     let results = result.map_err(|error| match error {
+        CallError::Arguments(message) if message.starts_with("no overload of") => no_overload(callee, &message),
         CallError::NoValue | CallError::Arguments(_) => PyTypeError::new_err(error.to_string()),
         CallError::Failed(message) => PyRuntimeError::new_err(message),
     })?;
@@ -102,6 +105,28 @@ pub(crate) fn call_builtin(
         return Ok(PyTuple::new(py, values)?.into_any().unbind());
     }
     values.pop().ok_or_else(|| PyTypeError::new_err(CallError::NoValue.to_string()))
+}
+
+/// The error of arguments that a builtin does not take, in Warp's words.
+fn no_overload(callee: &str, message: &str) -> PyErr {
+    let types = message.split_once('(').map_or("", |(_, types)| types.trim_end_matches(')'));
+    argument_type_error(format!("Couldn't find a function '{callee}' compatible with the arguments '{types}'"))
+}
+
+/// An integer that does not fit what it meets: the error says of which call, as Warp does of arguments of several types.
+fn unfit(py: Python<'_>, callee: &str, args: &[Bound<'_, PyAny>], error: PyErr) -> PyErr {
+    let types: Vec<String> =
+        args.iter().map(|arg| arg.get_type().name().map_or_else(|_| "?".into(), |n| n.to_string())).collect();
+    let message = format!(
+        "{}: Couldn't find a function '{callee}' compatible with the arguments '{}'",
+        error.value(py),
+        types.join(", ")
+    );
+    let make = || -> PyResult<PyErr> {
+        let class = py.import("polyloom._errors")?.getattr("ArgumentOverflowError")?;
+        Ok(PyErr::from_value(class.call1((message,))?))
+    };
+    make().unwrap_or_else(|error| error)
 }
 
 /// A value of the kernel language as one of Python.

@@ -6,6 +6,7 @@ use crate::environment::{Evaluation, LiveEnvironment};
 use crate::errors::compile_error;
 use crate::session;
 use crate::source_unit::SourceUnit;
+use crate::struct_type::StructType;
 use polyloom::frontend::{CapturedMeaning, FunctionHandle, NameEnvironment};
 use polyloom::{SourceFile, Type, ValueType};
 use pyo3::prelude::*;
@@ -120,7 +121,7 @@ pub(crate) fn result_types<'py>(
     results.iter().map(|&ty| Ok((ty.python_name(), python_type(py, ty)?))).collect()
 }
 
-/// The Python object that is a type, but for structs and arrays.
+/// The Python object that is a type, arrays excepted.
 fn python_type(py: Python<'_>, ty: ValueType) -> PyResult<Option<Bound<'_, PyAny>>> {
     match ty {
         ValueType::Plain(Type::Scalar(scalar)) => {
@@ -128,6 +129,9 @@ fn python_type(py: Python<'_>, ty: ValueType) -> PyResult<Option<Bound<'_, PyAny
         }
         ValueType::Plain(Type::Composite(inner)) => {
             py.import("polyloom._composites")?.call_method1("class_of", (CompositeType { inner },)).map(Some)
+        }
+        ValueType::Struct(inner) => {
+            py.import("polyloom._structs")?.call_method1("class_of_struct", (StructType { inner },)).map(Some)
         }
         _ => Ok(None),
     }

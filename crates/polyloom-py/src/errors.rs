@@ -100,6 +100,17 @@ pub(crate) fn launch_error(py: Python<'_>, kernel: &Kernel, error: &LaunchError,
     }
 }
 
+/// `polyloom.ArgumentError`: an argument is not of its parameter's type.
+pub(crate) fn argument_type_error(message: String) -> PyErr {
+    Python::attach(|py| {
+        let make = || -> PyResult<PyErr> {
+            let class = py.import("polyloom._errors")?.getattr("ArgumentError")?;
+            Ok(PyErr::from_value(class.call1((message,))?))
+        };
+        make().unwrap_or_else(|error| error)
+    })
+}
+
 /// `polyloom.DeviceError`.
 pub(crate) fn device_error(py: Python<'_>, failure: &DeviceFailure) -> PyErr {
     device_exception(py, failure.to_string())

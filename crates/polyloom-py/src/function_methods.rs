@@ -114,6 +114,12 @@ impl Function {
         self.python_name()
     }
 
+    /// The Python function.
+    #[getter]
+    fn func<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.function(py)
+    }
+
     #[getter(__doc__)]
     fn python_doc(&self) -> Option<&str> {
         self.doc.as_deref()

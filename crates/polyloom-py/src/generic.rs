@@ -46,6 +46,13 @@ impl Generic {
         format!("{}({})", self.name, params.join(", "))
     }
 
+    /// The specialisations so far, with the types of their parameters.
+    pub(crate) fn specialisations(&self, py: Python<'_>) -> Vec<(String, Py<Kernel>)> {
+        let compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = |types: &Types| types.iter().map(|ty| ty.python_name()).collect::<Vec<_>>().join(", ");
+        compiled.iter().map(|(types, kernel)| (text(types), kernel.clone_ref(py))).collect()
+    }
+
     /// The specialisation for parameters of these types, compiled once.
     pub(crate) fn specialised<'py>(&self, py: Python<'py>, types: Types) -> PyResult<Bound<'py, Kernel>> {
         let compiled = || self.compiled.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,6 +2,7 @@
 
 use crate::argument_types;
 use crate::capture::capture;
+use crate::errors::argument_type_error;
 use crate::generic::{Generic, Types};
 use crate::kernel::Kernel;
 use polyloom::frontend::{CapturedMeaning, ParamType};
@@ -94,7 +95,7 @@ impl Generic {
         let plural = if n == 1 { "" } else { "s" };
         let message =
             format!("kernel '{}' takes {n} argument{plural} ({}), {n_given} given", self.name, names.join(", "));
-        Err(PyTypeError::new_err(message))
+        Err(argument_type_error(message))
     }
 
     fn check_type(&self, name: &str, wanted: ParamType, given: ValueType) -> PyResult<()> {
@@ -103,7 +104,7 @@ impl Generic {
         }
         let message =
             format!("argument '{name}' of kernel '{}' must be {wanted}, not {}", self.name, given.python_name());
-        Err(PyTypeError::new_err(message))
+        Err(argument_type_error(message))
     }
 
     /// An error about an argument, with its name.
@@ -111,6 +112,6 @@ impl Generic {
         if !error.is_instance_of::<PyTypeError>(py) {
             return error.clone_ref(py);
         }
-        PyTypeError::new_err(format!("argument '{name}' of kernel '{}' {}", self.name, error.value(py)))
+        argument_type_error(format!("argument '{name}' of kernel '{}' {}", self.name, error.value(py)))
     }
 }

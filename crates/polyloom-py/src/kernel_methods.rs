@@ -82,8 +82,24 @@ impl Kernel {
 
     /// The kernel's name, as Warp's programs ask for it.
     #[getter]
-    fn key(&self) -> &str {
-        self.name()
+    fn key(slf: &Bound<'_, Self>) -> PyResult<String> {
+        // The decorator's argument `name`.
+        match slf.getattr("__dict__")?.cast::<PyDict>()?.get_item("_key")? {
+            Some(key) => key.extract(),
+            None => Ok(slf.get().name().to_owned()),
+        }
+    }
+
+    /// The specialisations of a generic kernel so far, by their parameters' types; none of other kernels.
+    #[getter]
+    fn overloads<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let overloads = PyDict::new(py);
+        if let Some(generic) = self.generic() {
+            for (types, kernel) in generic.specialisations(py) {
+                overloads.set_item(types, kernel)?;
+            }
+        }
+        Ok(overloads)
     }
 
     /// The kernel's name.

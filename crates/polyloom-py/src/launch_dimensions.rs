@@ -111,7 +111,10 @@ pub(crate) fn extents_of(dim: &Bound<'_, PyAny>) -> PyResult<Shape> {
         Ok(items) => {
             // One more than there may be, because the sequence may have no end.
             let shape: Shape = items.take(MAX_DIMS + 1).map(|item| extent(&item?)).collect::<PyResult<_>>()?;
-            if shape.is_empty() || shape.len() > MAX_DIMS {
+            if shape.len() > MAX_DIMS {
+                return Err(PyValueError::new_err(format!("a launch has at most 4 dimensions, and dim is {dim}")));
+            }
+            if shape.is_empty() {
                 return Err(PyValueError::new_err(format!("a launch has 1 to 4 dimensions, and dim is {dim}")));
             }
             Ok(shape)

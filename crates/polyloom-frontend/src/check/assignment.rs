@@ -479,9 +479,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             }
             Some(NameMeaning::Known(index)) => {
                 self.settle(value);
-                let what = self.known[index].describe();
-                let message = format!("`{text}` stands for {what} and cannot be assigned a value");
-                self.reject(Code::BadAssignment, span, message, "use a variable of another name");
+                self.reject_known_target(text, index, span);
                 None
             }
             Some(NameMeaning::Struct(variable)) => {

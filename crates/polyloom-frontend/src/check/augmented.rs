@@ -2,23 +2,46 @@
 
 use super::component_expr::{component, inner_indices};
 use super::component_parts::ComponentSlice;
-use super::function::FunctionChecker;
+use super::function::{FunctionChecker, NameMeaning};
 use super::struct_variable::StructPlace;
 use super::subscript_meaning::{SubscriptMeaning, TargetBase};
 use super::temporaries::Temporaries;
+use crate::environment::CapturedMeaning;
 use crate::structure::ValueType;
 use crate::typed_ast::{
     AssignTarget, ComponentIndex, ElementPlace, ExprKind, ExprType, StmtKind, Targets, TypedExpr, TypedStmt, UpdateOp,
 };
-use polyloom_ir::{Composite, Op, Scalar, Span, Type};
+use polyloom_ir::{Code, Composite, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::smallvec;
 
 impl<'a> FunctionChecker<'_, '_, 'a> {
+    /// Rejects an assignment of a value to a name that stands for what is no value.
+    pub(super) fn reject_known_target(&mut self, text: &str, index: usize, span: Span) {
+        let known = &self.known[index];
+        let message = match known {
+            CapturedMeaning::Function(_) | CapturedMeaning::Builtin(_) => {
+                format!("rebinding function-valued local `{text}` to a value, which is a non-function")
+            }
+            CapturedMeaning::Gradient(..) => {
+                format!("Cannot reassign local '{text}', which stands for the derivative that `wp.grad` gives")
+            }
+            _ => format!("`{text}` stands for {} and cannot be assigned a value", known.describe()),
+        };
+        self.reject(Code::BadAssignment, span, message, "use a variable of another name");
+    }
+
     /// `target op= value`.
     pub(super) fn augmented(&mut self, assign: &'a ast::StmtAugAssign, span: Span, out: &mut Vec<TypedStmt>) {
         match &*assign.target {
             ast::Expr::Name(name) => {
+                if let Some(NameMeaning::Known(index)) = self.names.get(name.id.as_str())
+                    && matches!(self.known[*index], CapturedMeaning::Function(_) | CapturedMeaning::Gradient(..))
+                {
+                    let index = *index;
+                    self.expr(&assign.value);
+                    return self.reject_known_target(name.id.as_str(), index, self.span(name));
+                }
                 let old = self.name(name);
                 let value = self.expr(&assign.value);
                 self.assigning = match old.kind {

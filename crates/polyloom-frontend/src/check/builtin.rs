@@ -241,7 +241,13 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             }
             return self.op_expr(op, signature, &ordered, &types, results, name, span);
         }
-        let message = format!("no overload of `{name}` takes ({})", argument_types(&arguments));
+        let mut message = format!("no overload of `{name}` takes ({})", argument_types(&arguments));
+        if matches!(op, Op::ExpectEq | Op::ExpectNeq) && arguments.len() == 2 {
+            message = format!(
+                "`{name}` of ({}): Can't test equality for objects with different types",
+                argument_types(&arguments)
+            );
+        }
         // Overloads for vectors are left out if there are others, because they say nothing to someone without any.
         let has_composites =
             arguments.iter().filter_map(|a| a.value.ty.as_value()).any(|ty| ty.composite_within().is_some());

@@ -211,8 +211,13 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 if let Some(parts) = self.tuple_named(&starred.value) {
                     return parts.clone();
                 }
-                let value = self.value(&starred.value);
                 let span = self.span(starred);
+                if let ast::Expr::Subscript(subscript) = &*starred.value
+                    && let Some(elements) = self.spread_slice(subscript, span)
+                {
+                    return elements;
+                }
+                let value = self.value(&starred.value);
                 self.spread(value, span)
             }
             arg => vec![self.expr(arg)],

@@ -54,9 +54,15 @@ impl FunctionChecker<'_, '_, '_> {
     pub(super) fn spread(&mut self, value: TypedExpr, span: Span) -> Vec<TypedExpr> {
         let Some(ty) = value.ty.as_value() else { return vec![TypedExpr::error(span)] };
         let Some(composite) = ty.as_composite() else {
-            let message =
-                format!("`*` stands for the components of a vector or the rows of a matrix, not {}", ty.python_name());
-            return vec![self.reject(Code::TypeMismatch, span, message, "write each argument on its own")];
+            let message = format!(
+                "Starred expressions are only supported for vectors, matrices and slices of arrays, not {}",
+                ty.python_name()
+            );
+            let help = match ty.as_any_array() {
+                Some((_, 1)) => "write a slice with an end: `*a[:3]`",
+                _ => "write each argument on its own",
+            };
+            return vec![self.reject(Code::TypeMismatch, span, message, help)];
         };
         let mut held = Temporaries::default();
         let value = self.hold(value, &mut held);

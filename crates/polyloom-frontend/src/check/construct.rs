@@ -73,6 +73,11 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let mut components: Vec<TypedExpr> = Vec::with_capacity(n);
         let mut held = Temporaries::default();
         let mut fits = !is_named;
+        // How many values there are, if they are all scalars; and the composite that stands alone.
+        let mut n_values = (!is_named).then_some(arguments.len());
+        let mut copied = None;
+        let mut has_other_scalars = false;
+        let is_alone = arguments.len() == 1;
         // Parts are evaluated before what is made of them, and so must be whatever stands before a part.
         let has_parts = arguments.iter().any(|argument| is_composite(&argument.value));
         for argument in arguments {
@@ -88,13 +93,22 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 }
                 Some(Type::Scalar(scalar)) if scalar == elem => components.push(value),
                 Some(Type::Composite(part)) if may_be_part(part, composite, components.len()) => {
+                    n_values = None;
+                    copied = Some(part).filter(|_| is_alone);
                     let value = self.hold(value, &mut held);
                     for index in 0..part.n_components() as u16 {
                         let of = component(value.clone(), part, ComponentIndex::Is(index), value.span);
                         components.push(self.convert(of, elem, value.span));
                     }
                 }
-                Some(_) => fits = false,
+                Some(ty) => {
+                    fits = false;
+                    has_other_scalars |= ty.as_scalar().is_some();
+                    if ty.as_scalar().is_none() {
+                        n_values = None;
+                        copied = ty.as_composite().filter(|_| is_alone);
+                    }
+                }
                 None => return TypedExpr::error(span),
             }
         }
@@ -116,7 +130,33 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             return TypedExpr::error(span);
         }
         if !fits {
-            let message = format!("`{name}` is not made of ({given})");
+            let what = ConstructedShape(composite);
+            let message = match n_values {
+                Some(1) if has_other_scalars => {
+                    format!(
+                        "the value used to fill this {} is expected to be of the type `{}`",
+                        what.kind(),
+                        elem.python_name()
+                    )
+                }
+                Some(_) if has_other_scalars => format!(
+                    "all values used to initialize this {} are expected to be of the type `{}`",
+                    what.kind(),
+                    elem.python_name()
+                ),
+                Some(n) if matches!(composite, Composite::Transform { .. }) => {
+                    format!(
+                        "incompatible number of values given ({n}) when constructing a transform; expected 0, 1, or 7"
+                    )
+                }
+                Some(n) => format!("incompatible number of values given ({n}) when constructing a {what}"),
+                None => match copied.filter(|part| ConstructedShape(*part).kind() == what.kind()) {
+                    Some(part) if part.shape() != composite.shape() => {
+                        format!("incompatible {what} given when copy constructing a {}", ConstructedShape(part))
+                    }
+                    _ => format!("`{name}` is not made of ({given})"),
+                },
+            };
             let help = match composite {
                 Composite::Matrix { .. } if given.contains("vec") => {
                     "make a matrix of vectors with `matrix_from_rows` or `matrix_from_cols`".to_owned()
@@ -401,11 +441,44 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 CompositeConstructor::Vector => format!("write `{name}(length=3, dtype=float)`, or two values or more"),
                 _ => format!("write `{name}(…, shape=(2, 2), dtype=float)`"),
             };
-            return self.reject(Code::NoOverload, span, format!("`{name}` does not say how large it is"), help);
+            let message = match (constructor, values.is_empty()) {
+                (CompositeConstructor::Vector, true) => {
+                    "the `length` argument must be specified when zero-initializing a vector"
+                }
+                (CompositeConstructor::Vector, false) => {
+                    "the `length` argument must be specified when filling a vector"
+                }
+                (_, true) => "the `shape` argument must be specified when zero-initializing a matrix",
+                (_, false) => "the `shape` argument must be specified when initializing a matrix by value",
+            };
+            return self.reject(Code::NoOverload, span, message, help);
         };
         let Some(composite) = self.composite(kind, elem, &shape, span) else { return TypedExpr::error(span) };
         let n = composite.n_components();
         let n_given = values.len();
+        if let [value] = &values[..]
+            && let Some(Type::Composite(part)) = value.ty.as_value()
+            && ConstructedShape(part).kind() == ConstructedShape(composite).kind()
+        {
+            let (what, of) = (ConstructedShape(composite), ConstructedShape(part));
+            let message = format!("incompatible {what} given when copy constructing a {of}");
+            return self.reject(
+                Code::NoOverload,
+                span,
+                message,
+                "write its components, or the shape of what is copied",
+            );
+        }
+        if let [value] = &values[..]
+            && let Some(Type::Scalar(scalar)) = value.ty.as_value()
+            && scalar != elem
+        {
+            let kind = ConstructedShape(composite).kind();
+            let message =
+                format!("the value used to fill this {kind} is expected to be of the type `{}`", elem.python_name());
+            let help = self.conversion_help(value, elem);
+            return self.reject(Code::TypeMismatch, value.span, message, help);
+        }
         let values: Vec<TypedExpr> = values
             .into_iter()
             .map(|value| match value.untyped() {
@@ -424,7 +497,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             Err(values) => values,
         };
         if components.len() != n {
-            let message = format!("{} has {n} components, and {n_given} are given", composite.python_name());
+            let what = ConstructedShape(composite);
+            let message = format!("incompatible number of values given ({n_given}) when constructing a {what}");
             return self.reject(Code::NoOverload, span, message, "write one value for each component, or one for all");
         }
         held.around(construct(composite, components, span))
@@ -456,4 +530,29 @@ fn may_be_part(part: Composite, whole: Composite, n_before: usize) -> bool {
         Composite::Vector { .. } | Composite::Quaternion { .. } => matches!(part, Composite::Vector { .. }),
     };
     fits && part.elem() == whole.elem()
+}
+
+/// What a constructor makes, as messages have it: `vector of length 3`, `matrix of shape (2, 2)`.
+struct ConstructedShape(Composite);
+
+impl ConstructedShape {
+    fn kind(&self) -> &'static str {
+        match self.0 {
+            Composite::Vector { .. } => "vector",
+            Composite::Matrix { .. } => "matrix",
+            Composite::Quaternion { .. } => "quaternion",
+            Composite::Transform { .. } => "transform",
+        }
+    }
+}
+
+impl std::fmt::Display for ConstructedShape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shape = self.0.shape();
+        match (self.0, &shape[..]) {
+            (Composite::Vector { .. }, [len]) => write!(f, "vector of length {len}"),
+            (Composite::Matrix { .. }, [rows, cols]) => write!(f, "matrix of shape ({rows}, {cols})"),
+            _ => f.write_str(self.kind()),
+        }
+    }
 }

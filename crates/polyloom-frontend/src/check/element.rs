@@ -439,7 +439,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let step = step.unwrap_or(1);
         if step == 0 {
             let span = self.span(slice);
-            self.reject(Code::ConstantRange, span, "the step of a slice must not be zero", "write another step");
+            self.reject(Code::ConstantRange, span, "Slice step cannot be zero", "write another step");
             return None;
         }
         // A backward slice ends before the first component.

@@ -196,7 +196,10 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         {
             return rejected;
         }
-        let message = format!("this is {}, but {reason} is {}", given.python_name(), wanted.python_name());
+        let message = match code {
+            Code::ReturnMismatch => self.wrong_result(&[given.python_name()]),
+            _ => format!("this is {}, but {reason} is {}", given.python_name(), wanted.python_name()),
+        };
         let help = match (given, wanted) {
             (Type::Scalar(_), Type::Scalar(wanted)) => self.conversion_help(expr, wanted),
             (Type::Scalar(_), Type::Composite(wanted)) => {

@@ -303,7 +303,12 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             );
             return None;
         }
-        let mut values: SmallVec<[TypedExpr; 3]> = arguments.into_iter().map(|a| a.value).collect();
+        // Python's bools are integers.
+        let counted = |value: TypedExpr| match (&value.kind, value.ty == ExprType::scalar(Scalar::Bool)) {
+            (ExprKind::Const(bits), true) => TypedExpr::constant(*bits, Scalar::I32, value.span),
+            _ => value,
+        };
+        let mut values: SmallVec<[TypedExpr; 3]> = arguments.into_iter().map(|a| counted(a.value)).collect();
         let Some(scalar) = range_scalar(values.iter()) else {
             let typed = values.iter().find_map(|value| value.ty.as_value().map(|ty| (ty, value.clone())));
             let (ty, value) = typed?;

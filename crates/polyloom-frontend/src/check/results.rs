@@ -10,6 +10,7 @@ use crate::structure::ValueType;
 use crate::typed_ast::{ExprKind, ExprType, StmtKind, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Diagnostic, FunctionKind, Span, Type};
 use ruff_python_ast as ast;
+use ruff_text_size::Ranged as _;
 use smallvec::SmallVec;
 
 impl<'a> FunctionChecker<'_, '_, 'a> {
@@ -157,6 +158,47 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         self.reject(Code::ReturnMismatch, span, message, help);
     }
 
+    /// Returns true if values are of the declared types, or numbers that take them.
+    fn are_results(&self, values: &[TypedExpr], declared: &[ValueType]) -> bool {
+        values.iter().zip(declared).all(|(value, ty)| match (value.untyped(), ty.as_plain()) {
+            (Some(number), Some(plain)) => plain.as_scalar().is_some_and(|scalar| number.adapts_to(scalar)),
+            _ => value.is_error() || value.ty == ExprType::from(*ty),
+        })
+    }
+
+    /// The function's name, and its annotation as it is written.
+    fn name_and_annotation(&self) -> (String, String) {
+        let Some(def) = self.unit.definition(self.function) else { return Default::default() };
+        let annotation = def.returns.as_ref().map(|returns| self.unit.text(returns.range()).to_owned());
+        // `wp.int16` is `int16` whatever the package is called.
+        let types = annotation.unwrap_or_default();
+        let is_of_path = |c: char| !(c.is_alphanumeric() || c == '_' || c == '.');
+        let shown = types.split_inclusive(is_of_path).map(|part| part.rsplit('.').next().unwrap_or(part));
+        (def.name.to_string(), shown.collect())
+    }
+
+    /// Says that values of these types are not what the annotation says.
+    pub(super) fn wrong_result(&self, given: &[String]) -> String {
+        let (name, annotation) = self.name_and_annotation();
+        let given = match given {
+            [one] => format!("a value of type `{one}`"),
+            several => format!("a tuple with types `({})`", several.join(", ")),
+        };
+        format!(
+            "The function `{name}` has its return type annotated as `{annotation}` but the code returns {given} here"
+        )
+    }
+
+    fn wrong_count_of_results(&self, n_declared: usize, n_given: usize) -> String {
+        let (name, annotation) = self.name_and_annotation();
+        let declared = match n_declared {
+            0 | 1 => format!("`{annotation}`"),
+            n => format!("a tuple of {n} elements"),
+        };
+        let given = if n_given == 1 { "1 value".to_owned() } else { format!("{n_given} values") };
+        format!("The function `{name}` has its return type annotated as {declared} but the code returns {given} here")
+    }
+
     fn returned(&mut self, span: Span, values: &mut SmallVec<[TypedExpr; 1]>) {
         // A call with several results, returned as it is, is one expression.
         let types: SmallVec<[ExprType; 2]> = match &values[..] {
@@ -210,18 +252,19 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                     let (message, help) = if self.kind == FunctionKind::Kernel {
                         ("a kernel returns nothing".to_owned(), "write the result to an array that is a parameter")
                     } else {
-                        let wanted: SmallVec<[ExprType; 2]> = declared.iter().map(|t| ExprType::from(*t)).collect();
                         (
-                            format!(
-                                "this returns {}, but the function is annotated to return {}",
-                                describe_types(&types),
-                                describe_types(&wanted)
-                            ),
+                            self.wrong_count_of_results(declared.len(), types.len()),
                             "change the annotation or the return",
                         )
                     };
                     self.reject(Code::ReturnMismatch, span, message, help);
                 } else if values.len() == declared.len() {
+                    if declared.len() > 1 && !self.are_results(values, &declared) {
+                        let names: Vec<String> = values.iter().map(type_name).collect();
+                        let message = self.wrong_result(&names);
+                        self.reject(Code::ReturnMismatch, span, message, "change the annotation or the return");
+                        return;
+                    }
                     for (value, ty) in values.iter_mut().zip(&declared) {
                         let given = std::mem::replace(value, TypedExpr::error(span));
                         *value = self.expect(given, *ty, Code::ReturnMismatch, "the function's annotation");
@@ -253,5 +296,14 @@ pub(super) fn describe_types(types: &[ExprType]) -> String {
         [] => "nothing".to_owned(),
         [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
         [one, ..] => one.clone(),
+    }
+}
+
+/// The name of a value's type; that of a number is the one it takes by itself.
+fn type_name(value: &TypedExpr) -> String {
+    match (value.untyped(), value.ty.full()) {
+        (Some(number), _) => number.default_scalar().python_name().to_owned(),
+        (None, Some(ty)) => ty.python_name(),
+        (None, None) => "None".to_owned(),
     }
 }

@@ -19,6 +19,9 @@ use ruff_python_ast as ast;
 use ruff_python_ast::visitor::{self, Visitor};
 use smallvec::smallvec;
 
+/// How many values a starred slice may stand for: as many as a vector has components.
+const MAX_SPREAD: i128 = 1024;
+
 impl<'a> FunctionChecker<'_, '_, 'a> {
     /// `start:stop:step` along an axis of this extent.
     pub(super) fn array_slice(&mut self, slice: &'a ast::ExprSlice, extent: TypedExpr) -> Option<TypedExpr> {
@@ -51,7 +54,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         // Counting backwards may begin and end before the first element.
         let (least, most, length, size) = match constant_index(&step) {
             Some(0) => {
-                self.reject(Code::ConstantRange, span, "the step of a slice must not be zero", "write another step");
+                self.reject(Code::ConstantRange, span, "Slice step cannot be zero", "write another step");
                 return None;
             }
             Some(known) if known > 0 => (int(0), extent.clone(), None, int(known as i32)),
@@ -106,6 +109,73 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             }
         };
         Some(sliced(start, step, n, span))
+    }
+
+    /// Returns the elements that `*array[start:stop]` stands for among arguments; `None` if this is no slice of an array
+    /// of one dimension. How many there are is known when the kernel is compiled.
+    pub(super) fn spread_slice(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<Vec<TypedExpr>> {
+        let ast::Expr::Slice(slice) = &*subscript.slice else { return None };
+        let (ast::Expr::Name(_) | ast::Expr::Attribute(_)) = &*subscript.value else { return None };
+        let array = self.value(&subscript.value);
+        let (_, 1) = array.ty.as_value()?.as_any_array()? else { return None };
+        let Some(upper) = &slice.upper else {
+            let message = "a starred slice of an array requires explicit upper bound";
+            return Some(vec![self.reject(Code::Unsupported, span, message, "write where it ends: `*a[:3]`")]);
+        };
+        let mut bounds = [0, 0, 1];
+        for (place, (bound, expr)) in
+            bounds.iter_mut().zip([slice.lower.as_ref(), Some(upper), slice.step.as_ref()]).enumerate()
+        {
+            let Some(expr) = expr else { continue };
+            let index = self.index(expr);
+            if index.is_error() {
+                return Some(vec![index]);
+            }
+            let (message, help) = match constant_index(&index) {
+                None => {
+                    ("Slice component must be a compile-time constant", "write numbers, or each element by its index")
+                }
+                Some(known) if known < 0 && place == 2 => {
+                    ("the step cannot be negative in a starred slice of an array", "write each element by its index")
+                }
+                Some(known) if known < 0 => {
+                    ("the bounds of a starred slice cannot be negative for arrays", "count from the first element")
+                }
+                Some(0) if place == 2 => ("Slice step cannot be zero", "write another step"),
+                Some(known) => {
+                    *bound = known;
+                    continue;
+                }
+            };
+            return Some(vec![self.reject(Code::Unsupported, index.span, message, help)]);
+        }
+        let [start, stop, step] = bounds;
+        let n = if stop > start { (stop - start - 1) / step + 1 } else { 0 };
+        if n > MAX_SPREAD {
+            let message = format!("a starred slice stands for at most {MAX_SPREAD} values, not {n}");
+            return Some(vec![self.reject(Code::Unsupported, span, message, "write a loop over the elements")]);
+        }
+        Some((0..n).map(|k| self.element_at(array.clone(), start + k * step, span)).collect())
+    }
+
+    /// The element of an array of one dimension at a constant index.
+    fn element_at(&mut self, array: TypedExpr, index: i128, span: Span) -> TypedExpr {
+        let Some((elem, _)) = array.ty.as_value().and_then(Type::as_any_array) else { return TypedExpr::error(span) };
+        let index = TypedExpr::constant(index as u64, Scalar::I32, span);
+        let (array, indices) = match array.kind {
+            ExprKind::View { array: local, indices } => {
+                let all = self.composed(indices, vec![index]);
+                if self.fixed.contains_key(&local) {
+                    let element = self.indexed_own(local, all, smallvec![], span);
+                    return self.indexed_value(element, span);
+                }
+                let whole = self.local_type(local);
+                (TypedExpr::new(ExprKind::Local(local), ExprType::Value(whole), array.span), all.into())
+            }
+            _ => (array, smallvec![index]),
+        };
+        let element = ElementPlace { array: Box::new(array), indices, span };
+        TypedExpr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span)
     }
 
     /// Returns true if an expression calls what may do more than give a value.

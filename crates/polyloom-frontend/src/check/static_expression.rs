@@ -56,7 +56,10 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                     return None;
                 }
                 Some(NameMeaning::Local(_) | NameMeaning::Struct(_) | NameMeaning::Later(_) | NameMeaning::View(_)) => {
-                    let message = format!("`{name}` is a variable of the kernel, which `static` cannot see");
+                    let message = format!(
+                        "Error evaluating static expression: name '{name}' is not defined, because it is a variable of the \
+                         kernel"
+                    );
                     let help = "use names from outside, constants, and counters of loops over constant ranges";
                     self.reject(Code::BadCapture, span, message, help);
                     return None;
@@ -70,7 +73,9 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         match self.environment.evaluate(text, expr.range().start().to_u32(), &variables) {
             Some(Ok(value)) => return Some(value),
             Some(Err(error)) => {
-                let message = format!("Python cannot compute this: {error}");
+                // `ZeroDivisionError: float division by zero` without the name of the class.
+                let what = error.split_once("Error: ").map_or(&*error, |(_, what)| what);
+                let message = format!("Error evaluating static expression: {what}");
                 self.reject(Code::BadCapture, span, message, "static expressions are computed before the kernel runs");
                 return None;
             }

@@ -331,9 +331,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 return None;
             }
             Some(NameMeaning::Known(index)) => {
-                let message =
-                    format!("`{text}` stands for {} and cannot be assigned a value", self.known[index].describe());
-                self.reject(Code::BadAssignment, span, message, "use a variable of another name");
+                self.reject_known_target(text, index, span);
                 return None;
             }
             Some(NameMeaning::Later(_)) | None => {
