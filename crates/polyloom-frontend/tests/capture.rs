@@ -1,0 +1,107 @@
+//! Capture of tensor functions: the cases of `tests/cases`, each a function with the groups that are right.
+
+use polyloom_frontend::SourceUnit;
+use polyloom_frontend::capture::{
+    CapturedFunction, FileCaptureEnvironment, OpCatalogue, OpFacts, capture as capture_function,
+};
+use polyloom_ir::SourceFile;
+use serde_json::Value;
+
+/// Ops of the cases: all are pure but a few.
+struct CaseOps;
+
+impl OpCatalogue for CaseOps {
+    fn op(&self, path: &str) -> Option<OpFacts> {
+        Some(match path.strip_prefix("polyloom.ops.")? {
+            "reshape" | "transpose" | "permute" | "slice" | "broadcast_to" | "dropout" => OpFacts::VIEW,
+            "split" => OpFacts { n_results: 2, ..OpFacts::VIEW },
+            "moments" => OpFacts { n_results: 2, ..OpFacts::PURE },
+            "seed" => OpFacts { is_pure: false, ..OpFacts::PURE },
+            "nothing" => return None,
+            _ => OpFacts::PURE,
+        })
+    }
+}
+
+fn capture_named(text: &str, name: &str) -> CapturedFunction {
+    let unit =
+        SourceUnit::parse(SourceFile::new("example.py", text, 1)).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let function = unit.find(name).unwrap_or_else(|| panic!("there is no `{name}` in\n{text}"));
+    let environment = FileCaptureEnvironment::new(&unit, function);
+    capture_function(&unit, function, environment, &CaseOps).expect("the function is there")
+}
+
+/// Captures the function `f` of a text.
+pub(crate) fn capture(text: &str) -> CapturedFunction {
+    capture_named(text, "f")
+}
+
+/// Describes what a captured function has wrong of a case.
+fn failure(case: &Value) -> Option<String> {
+    let report = capture(case["source"].as_str().unwrap_or_default()).report();
+    let report = serde_json::to_value(&report).expect("a report is JSON");
+    let fail = |what: &str| {
+        Some(format!(
+            "{}: {what}\n{}\ngroups {} at {}, not {} at {}\nbreaks {:#}",
+            case["id"],
+            case["source"].as_str()?,
+            report["groups"],
+            report["exec_at"],
+            case["expected_groups"],
+            case["exec_at"],
+            report["breaks"]
+        ))
+    };
+    if report["calls"] != case["calls"] {
+        return fail(&format!("the calls are {}", report["calls"]));
+    }
+    let groups = report["groups"].as_array()?;
+    if *groups != *case["expected_groups"].as_array()? {
+        // A finer partition is accepted where the case is one of policy.
+        let is_subset = |group: &Value, of: &Value| {
+            let of = of.as_array().cloned().unwrap_or_default();
+            group.as_array().is_some_and(|group| group.iter().all(|call| of.contains(call)))
+        };
+        let is_finer = |expected: &Value| {
+            let expected = expected.as_array().cloned().unwrap_or_default();
+            groups.iter().all(|group| expected.iter().any(|of| is_subset(group, of)))
+        };
+        let is_alternative = case.get("alt_groups").is_some_and(|alternative| *alternative == report["groups"]);
+        if case["kind"] != "policy" || !(is_finer(&case["expected_groups"]) || is_alternative) {
+            return fail("the groups are wrong");
+        }
+        return None;
+    }
+    // Each group of several calls runs at one moment at least, and at none that is not legal.
+    for (group, (found, allowed)) in
+        groups.iter().zip(report["exec_at"].as_array()?.iter().zip(case["exec_at"].as_array()?))
+    {
+        let (found, allowed) = (found.as_array(), allowed.as_array());
+        let is_right = match (found, allowed) {
+            (None, _) => group.as_array()?.len() == 1,
+            (Some(found), Some(allowed)) => !found.is_empty() && found.iter().all(|moment| allowed.contains(moment)),
+            (Some(_), None) => false,
+        };
+        if !is_right {
+            return fail("the moments are wrong");
+        }
+    }
+    None
+}
+
+fn check_cases(text: &str, least: usize) {
+    let cases: Vec<Value> = serde_json::from_str(text).expect("the cases are JSON");
+    assert!(cases.len() >= least, "there are {} cases", cases.len());
+    let failures: Vec<String> = cases.iter().filter_map(failure).collect();
+    assert!(failures.is_empty(), "{} of {} cases fail\n\n{}", failures.len(), cases.len(), failures.join("\n\n"));
+}
+
+#[test]
+fn capture_gives_the_groups_of_the_mutation_cases() {
+    check_cases(include_str!("../../../tests/cases/mutation_cases.json"), 76);
+}
+
+#[test]
+fn capture_gives_the_groups_of_cases_of_other_kinds() {
+    check_cases(include_str!("../../../tests/cases/capture_cases.json"), 120);
+}
