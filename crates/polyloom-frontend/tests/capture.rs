@@ -105,3 +105,79 @@ fn capture_gives_the_groups_of_the_mutation_cases() {
 fn capture_gives_the_groups_of_cases_of_other_kinds() {
     check_cases(include_str!("../../../tests/cases/capture_cases.json"), 120);
 }
+
+/// Captures every function of the Python files of a folder, and returns how many there are.
+fn capture_folder(folder: &std::path::Path, n_functions: &mut usize) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        if path.is_dir() {
+            capture_folder(&path, n_functions);
+        }
+        if path.extension().is_none_or(|extension| extension != "py") {
+            continue;
+        }
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let Ok(unit) = SourceUnit::parse(SourceFile::new("any.py", text, 1)) else { continue };
+        for index in 0..unit.functions().len() {
+            let environment = FileCaptureEnvironment::new(&unit, index);
+            let start = std::time::Instant::now();
+            let captured = capture_function(&unit, index, environment, &AnyOps).expect("the function is there");
+            if std::env::var_os("POLYLOOM_CAPTURE_SLOW").is_some()
+                && (start.elapsed().as_millis() > 50 || captured.is_incomplete)
+            {
+                let name = &unit.functions()[index].name;
+                println!("{}:{name} {:?} incomplete {}", path.display(), start.elapsed(), captured.is_incomplete);
+            }
+            let n_grouped: usize = captured.groups.iter().map(|group| group.calls.len()).sum();
+            assert_eq!(n_grouped, captured.calls.len(), "{}", path.display());
+            assert!(captured.groups.iter().all(|group| group.calls.len() == 1 || !group.exec_at.is_empty()));
+            captured.report();
+            *n_functions += 1;
+        }
+    }
+}
+
+/// Takes any function of any module for an op, so that any program has calls to group.
+struct AnyOps;
+
+impl OpCatalogue for AnyOps {
+    fn op(&self, path: &str) -> Option<OpFacts> {
+        Some(if path.len().is_multiple_of(3) { OpFacts::VIEW } else { OpFacts::PURE })
+    }
+}
+
+#[test]
+fn capture_takes_any_function() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut n_functions = 0;
+    for folder in ["tests/python", "python/polyloom", "scripts", "examples"] {
+        capture_folder(&root.join(folder), &mut n_functions);
+    }
+    // Any other folder may be named, that of Python's own library for one.
+    if let Some(folder) = std::env::var_os("POLYLOOM_CAPTURE_FOLDER") {
+        capture_folder(std::path::Path::new(&folder), &mut n_functions);
+        println!("{n_functions} functions");
+    }
+    assert!(n_functions > 1000, "{n_functions}");
+}
+
+#[test]
+fn functions_beyond_limits_are_left_as_they_are() {
+    let deep_sum = format!("    return ops.add({}a{}, b)\n", "(".repeat(400), ", 1)".repeat(400));
+    let long: String = (0..60_000).map(|index| format!("    a = ops.add(a, {index})\n")).collect();
+    for text in [deep_sum, long] {
+        let captured = capture(&format!("def f(a, b):\n{text}"));
+        let start = text.get(..80);
+        assert!(captured.is_incomplete && captured.calls.is_empty() && captured.groups.is_empty(), "{start:?}");
+    }
+    // Loops inside of one another are walked as often as they change something, which is not often.
+    let nested_loops: String = (1..90).map(|depth| format!("{}for i{depth} in a:\n", "    ".repeat(depth))).collect();
+    let body = format!("{}x = ops.add(a, b)\n", "    ".repeat(90));
+    assert_eq!(capture(&format!("def f(a, b):\n{nested_loops}{body}")).calls.len(), 1);
+    // A sum of many terms is no nesting, and a chain of a thousand calls is no limit.
+    let sum = format!("    return ops.add(a, b{})\n", " + 1".repeat(2000));
+    assert_eq!(capture(&format!("def f(a, b):\n{sum}")).calls.len(), 1);
+    let chain: String = (0..1000).map(|index| format!("    a = ops.add(a, {index})\n")).collect();
+    let captured = capture(&format!("def f(a, b):\n{chain}    return a\n"));
+    assert_eq!((captured.calls.len(), captured.groups.len()), (1000, 1));
+}

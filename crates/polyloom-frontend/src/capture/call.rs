@@ -108,9 +108,9 @@ impl CaptureInterpreter<'_> {
         let &[only] = &objects[..] else { return None };
         let ObjectKind::Container(ContainerKind::Dict) = self.table.kind(only) else { return None };
         let exact = self.heap.get(&only)?.exact.as_ref()?;
-        let item = |(key, value): &(super::interpreter::ElementKey, ValueId)| match key {
-            super::interpreter::ElementKey::Text(text) => Some((text.clone(), *value)),
-            super::interpreter::ElementKey::Index(_) => None,
+        let item = |(key, value): &(super::object::ElementKey, ValueId)| match key {
+            super::object::ElementKey::Text(text) => Some((text.clone(), *value)),
+            super::object::ElementKey::Index(_) => None,
         };
         exact.iter().map(item).collect()
     }

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock};
 
 /// Resolves the names that a function takes from outside: its globals, closure and Python's builtins.
-pub trait CaptureEnvironment {
+pub trait CaptureEnvironment: Send + Sync {
     /// Returns the object that a name refers to. Guards of identity hold it to this at run time.
     fn meaning(&self, name: &str) -> GlobalMeaning;
 }

@@ -234,7 +234,7 @@ impl BreakExplainer<'_, '_> {
             MomentObstacle::NotReady { value, .. } => {
                 let objects = self.grouper.table.objects_of(*value);
                 let spans = objects.iter().map(|&object| self.grouper.table.object(object).span);
-                spans.filter(|span| !span.is_none()).last()
+                spans.filter(|span| !span.is_none()).next_back()
             }
             _ => None,
         }

@@ -3,7 +3,8 @@
 use super::CaptureLimits;
 use super::call::CallArguments;
 use super::frame::{CaptureFrame, FrameKind};
-use super::interpreter::{CaptureInterpreter, ElementKey};
+use super::interpreter::CaptureInterpreter;
+use super::object::ElementKey;
 use super::object::{CONSTANT, ContainerKind, FunctionCode, FunctionObject, ObjectKind, ValueId};
 use super::scope::ScopeNames;
 use crate::source::SourceUnit;
@@ -24,7 +25,9 @@ impl CaptureInterpreter<'_> {
         arguments: &CallArguments,
     ) -> ValueId {
         let is_recursive = self.frames.iter().any(|frame| frame.code == Some(function.code));
-        let is_too_deep = self.inlined_at.len() >= CaptureLimits::INLINED;
+        let is_too_deep =
+            self.inlined_at.len() >= CaptureLimits::INLINED || self.inlined_steps > CaptureLimits::INLINED_STEPS;
+        let steps = self.steps();
         // The names that it reads of a frame that has ended are not kept apart.
         let parent = function.frame.map(|id| self.frames.iter().position(|frame| frame.id == id));
         if is_recursive || is_too_deep || parent == Some(None) {
@@ -91,6 +94,9 @@ impl CaptureInterpreter<'_> {
         self.block = block;
         self.statement = statement;
         self.inlined_at.pop();
+        if self.inlined_at.is_empty() {
+            self.inlined_steps += self.steps() - steps;
+        }
         result
     }
 

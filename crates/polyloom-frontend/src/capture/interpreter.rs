@@ -8,8 +8,8 @@ use super::CaptureLimits;
 use super::environment::{CaptureEnvironment, HelperFunction, OpCatalogue};
 use super::frame::{CaptureFrame, CaptureState};
 use super::object::{
-    ContainerKind, EXTERNAL, FunctionCode, FunctionObject, ObjectId, ObjectKind, ObjectSet, ObjectSite, ObjectTable,
-    PLAIN, ValueId, normalise, union,
+    ContainerContents, ContainerKind, EXTERNAL, FunctionCode, FunctionObject, ObjectId, ObjectKind, ObjectSet,
+    ObjectSite, ObjectTable, PLAIN, ValueId, normalise, union,
 };
 use super::result::CaptureGuard;
 use super::timeline::{CaptureBlock, CaptureEvent, EventKind, Timeline};
@@ -17,23 +17,9 @@ use crate::source::SourceUnit;
 use polyloom_ir::{FileId, SourceMap, Span};
 use ruff_text_size::TextRange;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// What a container may hold.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct ContainerContents {
-    pub(crate) objects: ObjectSet,
-    /// Its elements with their keys, if they are known.
-    pub(crate) exact: Option<Vec<(ElementKey, ValueId)>>,
-}
-
-/// The key of an element of a container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ElementKey {
-    Index(usize),
-    Text(String),
-}
 
 /// Counts the statements that leave blocks early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,7 +71,10 @@ pub(crate) struct CaptureInterpreter<'c> {
     named_objects: FxHashMap<String, ObjectId>,
     frame_ids: FxHashMap<(u32, u32, u32), u32>,
     helper_environments: FxHashMap<(usize, u32), usize>,
-    steps: usize,
+    /// The work that has been done. Whatever takes time in proportion to the program adds to it.
+    steps: Cell<usize>,
+    /// The part of it that was done in helpers.
+    pub(crate) inlined_steps: usize,
     depth: usize,
     /// True if a limit has been reached, after which nothing that is recorded counts.
     pub(crate) has_given_up: bool,
@@ -120,7 +109,8 @@ impl<'c> CaptureInterpreter<'c> {
             named_objects: FxHashMap::default(),
             frame_ids: FxHashMap::default(),
             helper_environments: FxHashMap::default(),
-            steps: 0,
+            steps: Cell::new(0),
+            inlined_steps: 0,
             depth: 0,
             has_given_up: false,
         }
@@ -129,13 +119,21 @@ impl<'c> CaptureInterpreter<'c> {
     /// Counts a step into the program, and returns false if analysis must give up. Each is followed by
     /// [`CaptureInterpreter::leave`].
     pub(crate) fn enter(&mut self) -> bool {
-        self.steps += 1;
+        self.add_work(1);
         self.depth += 1;
         let size = self.timeline.events.len() + self.table.n_values() / 8 + self.table.made.len() / 8;
-        if self.steps > CaptureLimits::STEPS || self.depth > CaptureLimits::DEPTH || size > CaptureLimits::EVENTS {
+        if self.steps() > CaptureLimits::STEPS || self.depth > CaptureLimits::DEPTH || size > CaptureLimits::EVENTS {
             self.has_given_up = true;
         }
         !self.has_given_up
+    }
+
+    pub(crate) fn add_work(&self, n: usize) {
+        self.steps.set(self.steps.get().saturating_add(n));
+    }
+
+    pub(crate) fn steps(&self) -> usize {
+        self.steps.get()
     }
 
     pub(crate) fn leave(&mut self) {
@@ -250,6 +248,7 @@ impl<'c> CaptureInterpreter<'c> {
                     .extend(values.into_iter().chain(defaults).flat_map(|value| self.table.objects_of(value).to_vec()));
             }
         }
+        self.add_work(seen.len() / 8);
         let mut reached: ObjectSet = seen.into_iter().filter(|&id| id != PLAIN).collect();
         reached.sort_unstable();
         reached

@@ -22,6 +22,7 @@
 mod builtin_call;
 mod call;
 mod control;
+mod element;
 mod environment;
 mod explanation;
 mod expression;
@@ -61,8 +62,10 @@ use std::sync::Arc;
 struct CaptureLimits;
 
 impl CaptureLimits {
-    /// Statements and expressions that are walked, each as often as it is.
-    const STEPS: usize = 400_000;
+    /// Statements and expressions that are walked, each as often as it is, and other work in proportion.
+    const STEPS: usize = 150_000;
+    /// The part of these in helpers, beyond which further ones are unknown code.
+    const INLINED_STEPS: usize = 20_000;
     /// Expressions, statements and helpers inside of one another.
     const DEPTH: usize = 160;
     /// Events, and values and objects in proportion.
@@ -70,7 +73,7 @@ impl CaptureLimits {
     /// Walks of a loop until nothing changes.
     const PASSES: usize = 8;
     /// Helpers inside of one another.
-    const INLINED: usize = 8;
+    const INLINED: usize = 5;
     /// Elements of a list that are operands one by one.
     const LIST_OPERANDS: usize = 64;
     const GUARDS: usize = 4096;

@@ -66,6 +66,21 @@ pub(crate) enum ContainerKind {
     Iterator,
 }
 
+/// What a container may hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ContainerContents {
+    pub(crate) objects: ObjectSet,
+    /// Its elements with their keys, if they are known.
+    pub(crate) exact: Option<Vec<(ElementKey, ValueId)>>,
+}
+
+/// The key of an element of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ElementKey {
+    Index(usize),
+    Text(String),
+}
+
 /// A function of the program, or a generator expression.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FunctionObject {

@@ -5,7 +5,8 @@
 
 use super::CaptureLimits;
 use super::frame::{CaptureState, FrameKind};
-use super::interpreter::{CaptureInterpreter, ContainerContents, LoopExits};
+use super::interpreter::{CaptureInterpreter, LoopExits};
+use super::object::ContainerContents;
 use super::object::{
     ContainerKind, EXTERNAL, FunctionObject, ObjectId, ObjectKind, ObjectSet, ValueId, normalise, union,
 };
@@ -77,6 +78,7 @@ impl CaptureInterpreter<'_> {
         let n_made = self.table.made.len();
         for _ in 0..CaptureLimits::PASSES {
             let mark = self.timeline.mark();
+            self.add_work((self.heap.len() + self.escaped.len()) / 4);
             let timelines = self.n_timelines;
             let heap = self.heap.clone();
             let escaped = self.escaped.clone();
@@ -95,6 +97,7 @@ impl CaptureInterpreter<'_> {
             let mut back = self.join_all(std::mem::take(&mut exits.continues));
             let mut made: ObjectSet = self.table.made[n_made..].to_vec();
             normalise(&mut made);
+            self.add_work(made.len() / 4);
             let (heap_after, escaped_after) = (self.heap.clone(), self.escaped.clone());
             self.age(&made, &mut back);
             let new_head = self.join_states(entry.clone(), back);

@@ -255,6 +255,7 @@ impl CaptureInterpreter<'_> {
     /// Leaves the innermost frame. Functions that were defined in it keep the values of the names that they read.
     pub(crate) fn pop_frame(&mut self) {
         let id = self.frames.last().map(|frame| frame.id);
+        self.add_work(self.table.objects.len() / 32);
         let defined: Vec<(u32, Rc<FunctionObject>)> = (0u32..)
             .zip(&self.table.objects)
             .filter_map(|(index, object)| match &object.kind {

@@ -1,6 +1,7 @@
 //! Stores: targets of assignments, operators in place, attributes and elements.
 
-use super::interpreter::{CaptureInterpreter, ElementKey};
+use super::interpreter::CaptureInterpreter;
+use super::object::ElementKey;
 use super::object::{ContainerKind, EXTERNAL, ObjectKind, ObjectSet, PLAIN, ValueId, normalise, union};
 use super::timeline::EventKind;
 use ruff_python_ast::{self as ast, Expr};
@@ -80,7 +81,7 @@ impl CaptureInterpreter<'_> {
         let mut objects: ObjectSet =
             exact.iter().flat_map(|(_, value)| self.table.objects_of(*value).to_vec()).collect();
         normalise(&mut objects);
-        self.heap.insert(container, super::interpreter::ContainerContents { objects, exact: Some(exact) });
+        self.heap.insert(container, super::object::ContainerContents { objects, exact: Some(exact) });
     }
 
     /// Returns the elements of a list or tuple, if they are known one by one.
