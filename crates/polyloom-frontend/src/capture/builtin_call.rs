@@ -140,6 +140,8 @@ impl CaptureInterpreter<'_> {
         }
         let values = arguments.values();
         match effect {
+            // The functions of a type are called with what they may write.
+            BuiltinEffect::Identity if name == "type" => self.external(),
             BuiltinEffect::Identity => self.plain(),
             BuiltinEffect::Reads => {
                 self.read(range, &values);

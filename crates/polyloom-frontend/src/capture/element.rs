@@ -9,7 +9,7 @@ use ruff_python_ast::{self as ast, Expr};
 use ruff_text_size::TextRange;
 
 /// Attributes of tensors that describe them and have nothing to do with their contents.
-const METADATA: [&str; 14] = [
+const METADATA: [&str; 13] = [
     "shape",
     "dtype",
     "ndim",
@@ -23,7 +23,6 @@ const METADATA: [&str; 14] = [
     "is_cuda",
     "names",
     "requires_grad",
-    "__class__",
 ];
 
 impl CaptureInterpreter<'_> {

@@ -23,8 +23,10 @@ impl BreakExplainer<'_, '_> {
         for (consumer, call) in self.grouper.timeline.calls.iter().enumerate() {
             for operand in &call.operands {
                 for each in self.explain_operand(consumer, call, operand) {
+                    // One statement is one reason, whatever follows from it.
                     let is_known = |known: &ChainBreak| {
-                        (known.producer, known.consumer, known.cause) == (each.producer, each.consumer, each.cause)
+                        known.consumer == each.consumer
+                            && (known.span == each.span || (known.producer, known.cause) == (each.producer, each.cause))
                     };
                     if !breaks.iter().any(is_known) {
                         breaks.push(each);
@@ -39,7 +41,7 @@ impl BreakExplainer<'_, '_> {
         let grouper = self.grouper;
         let objects = grouper.table.objects_of(operand.value);
         let is_one = objects.len() == 1;
-        let mut breaks = Vec::new();
+        let mut breaks: Vec<ChainBreak> = self.explain_escaped(consumer, call, operand).into_iter().collect();
         for &object in objects.iter() {
             if let Some(producer) = grouper.source_call(object) {
                 if grouper.group_of[producer] != grouper.group_of[consumer] {
@@ -60,6 +62,31 @@ impl BreakExplainer<'_, '_> {
             }
         }
         breaks
+    }
+
+    /// Explains an operand from outside that may be a result which others can reach: an attribute, or an element of a
+    /// list of the caller.
+    fn explain_escaped(&self, consumer: usize, call: &CallEvent, operand: &OperandEvent) -> Option<ChainBreak> {
+        let table = self.grouper.table;
+        let value = table.value(operand.value);
+        let escaped = &self.grouper.timeline.events.get(call.at as usize)?.escaped;
+        if value.objects[..] != [EXTERNAL] || value.is_guarded {
+            return None;
+        }
+        let earlier = self.grouper.timeline.calls.get(..consumer)?;
+        let is_escaped = |made: &CallEvent| made.results.iter().any(|result| escaped.binary_search(result).is_ok());
+        let producer = earlier.iter().rposition(|made| is_escaped(made) && made.at < value.ready)?;
+        let (from, to) = (self.op(producer), self.op(consumer));
+        Some(ChainBreak {
+            producer,
+            consumer,
+            span: call.statement,
+            cause: BreakCause::Escaped,
+            reason: format!(
+                "{to} reads a value from outside, which may be the result of {from}, since others can reach that"
+            ),
+            help: format!("keep the result of {from} in a local name, and pass that to {to}"),
+        })
     }
 
     fn op(&self, call: usize) -> String {

@@ -176,7 +176,7 @@ impl CaptureInterpreter<'_> {
         let is_plain = objects.iter().all(|&id| id == PLAIN);
         let is_container = |id: ObjectId| matches!(self.table.present_kind(id), ObjectKind::Container(_));
         if is_plain {
-            return self.call_text_method(range, arguments);
+            return self.call_text_method(range, receiver, name, arguments);
         }
         if objects.iter().all(|&id| is_container(id)) {
             return self.call_container_method(range, receiver, name, arguments);
@@ -227,8 +227,18 @@ impl CaptureInterpreter<'_> {
     }
 
     /// Calls a method of a number or text, which reads its arguments: `", ".join(…)`, `"{}".format(x)`.
-    fn call_text_method(&mut self, range: TextRange, arguments: &CallArguments) -> ValueId {
+    fn call_text_method(
+        &mut self,
+        range: TextRange,
+        receiver: ValueId,
+        name: &str,
+        arguments: &CallArguments,
+    ) -> ValueId {
         let values = arguments.values();
+        let is_plain = values.iter().all(|&value| self.table.objects_of(value)[..] == [PLAIN]);
+        if !is_plain && !matches!(name, "join" | "format") {
+            return self.call_unknown(range, receiver, arguments);
+        }
         if self.may_run_code(arguments) {
             let objects: ObjectSet = values.iter().flat_map(|&value| self.table.objects_of(value).to_vec()).collect();
             self.run_unknown_code(range, EventKind::UnknownCode, &objects);

@@ -184,6 +184,10 @@ impl CaptureInterpreter<'_> {
 
     /// True if each iteration has an object of its own for a place. Paths and the like are the same always.
     fn ages(&self, id: ObjectId) -> bool {
+        // A helper of the file is the same always, a function that the body defines is another each time.
+        if let ObjectKind::Function(function) = self.table.kind(id) {
+            return function.frame.is_some();
+        }
         matches!(
             self.table.kind(id),
             ObjectKind::OpResult { .. }

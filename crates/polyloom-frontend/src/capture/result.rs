@@ -133,6 +133,8 @@ pub enum BreakCause {
     NoMoment,
     /// A handler reads what is bound in between.
     Handler,
+    /// The value went through an attribute, a global or a container that others can reach.
+    Escaped,
     /// The op itself does not fuse.
     Unfusable,
 }
@@ -147,6 +149,7 @@ impl BreakCause {
             BreakCause::ControlFlow => "control_flow",
             BreakCause::NoMoment => "no_moment",
             BreakCause::Handler => "handler",
+            BreakCause::Escaped => "escaped",
             BreakCause::Unfusable => "unfusable",
         }
     }

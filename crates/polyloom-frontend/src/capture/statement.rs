@@ -166,6 +166,7 @@ impl CaptureInterpreter<'_> {
         used: UsedNames,
         defaults: Vec<(String, ValueId)>,
     ) -> ValueId {
+        let held: Vec<_> = defaults.iter().flat_map(|(_, value)| self.table.objects_of(*value).to_vec()).collect();
         let captured = used.loaded.into_iter().filter(|name| !scope.locals.contains(name)).collect();
         let function = FunctionObject {
             code,
@@ -177,12 +178,21 @@ impl CaptureInterpreter<'_> {
         };
         let object = self.make(range, 0, ObjectKind::Function(Rc::new(function)), Some(Vec::new()), Vec::new());
         self.heap.remove(&object);
+        self.add_contents(object, &held);
         self.value_of(vec![object])
     }
 
     fn define_function(&mut self, def: &ast::StmtFunctionDef) {
-        let decorators: Vec<ValueId> =
-            def.decorator_list.iter().map(|decorator| self.eval(&decorator.expression)).collect();
+        let mut decorators: Vec<ValueId> = Vec::new();
+        for decorator in &def.decorator_list {
+            // `@loom.fuse(strict=True)` leaves the function what it is, as `@loom.fuse` does.
+            let transparent = match &decorator.expression {
+                Expr::Call(call) => Some(self.eval(&call.func)).filter(|&value| self.is_transparent_value(value)),
+                _ => None,
+            };
+            let value = transparent.unwrap_or_else(|| self.eval(&decorator.expression));
+            decorators.push(value);
+        }
         let defaults = self.defaults(&def.parameters, true);
         if let Some(returns) = &def.returns {
             self.eval(returns);
