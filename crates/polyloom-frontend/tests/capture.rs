@@ -2,7 +2,7 @@
 
 use polyloom_frontend::SourceUnit;
 use polyloom_frontend::capture::{
-    CapturedFunction, FileCaptureEnvironment, OpCatalogue, OpFacts, capture as capture_function,
+    CaptureGuard, CapturedFunction, FileCaptureEnvironment, OpCatalogue, OpFacts, capture as capture_function,
 };
 use polyloom_ir::SourceFile;
 use serde_json::Value;
@@ -180,4 +180,54 @@ fn functions_beyond_limits_are_left_as_they_are() {
     let chain: String = (0..1000).map(|index| format!("    a = ops.add(a, {index})\n")).collect();
     let captured = capture(&format!("def f(a, b):\n{chain}    return a\n"));
     assert_eq!((captured.calls.len(), captured.groups.len()), (1000, 1));
+}
+
+/// Checks the line and the cause of the first break of a function.
+fn check_break(body: &str, line: u32, cause: &str) {
+    let text = format!("from polyloom import ops\ndef f(a, b, c, flag):\n    x = ops.add(a, b)\n{body}");
+    let captured = capture(&text);
+    let rendered: Vec<String> = captured.breaks.iter().map(|each| each.reason.clone()).collect();
+    let report = captured.report();
+    let first = report.breaks.first().unwrap_or_else(|| panic!("nothing breaks the chain in\n{text}"));
+    assert_eq!((first.line, first.cause), (line, cause), "{text}\n{rendered:?}");
+    assert!(captured.breaks.iter().all(|each| !each.help.is_empty() && !each.span.is_none()));
+}
+
+#[test]
+fn breaks_name_the_statement_that_ends_the_chain() {
+    check_break("    x = x + 1\n    y = ops.relu(x)\n", 4, "python_value");
+    check_break("    x += 1\n    y = ops.relu(x)\n", 4, "written");
+    check_break("    t = x\n    t[0] = 1\n    y = ops.relu(x)\n", 5, "written");
+    check_break("    y = ops.relu(x[0:2])\n", 4, "python_value");
+    check_break("    foo(x)\n    y = ops.relu(x)\n", 4, "unknown_call");
+    check_break("    t = foo(x)\n    y = ops.relu(t)\n", 4, "unknown_call");
+    check_break("    exec('x += 1')\n    y = ops.relu(x)\n", 4, "unknown_call");
+    check_break("    yield x\n    y = ops.relu(x)\n", 4, "unknown_call");
+    check_break("    if flag:\n        y = ops.relu(x)\n", 5, "control_flow");
+    check_break("    if flag:\n        x = c\n    y = ops.relu(x)\n", 6, "control_flow");
+    check_break("    foo()\n    y = ops.multiply(x, c)\n", 4, "no_moment");
+    check_break("    c += 1\n    y = ops.multiply(x, c)\n", 4, "no_moment");
+    check_break("    c.h = x\n    y = ops.relu(c.h)\n", 5, "escaped");
+    check_break("    y = ops.relu(x, out=c)\n", 4, "unfusable");
+    check_break(
+        "    try:\n        y = ops.relu(c)\n        z = ops.tanh(y)\n    finally:\n        foo(y)\n",
+        4,
+        "handler",
+    );
+}
+
+#[test]
+fn captured_calls_say_where_their_operands_come_from() {
+    let text = "from polyloom import ops\ndef helper(t):\n    return ops.relu(t)\n\
+                def f(a, b):\n    return ops.multiply(helper(ops.add(a, b)), a, scale=2)\n";
+    let captured = capture(text);
+    let [add, relu, multiply] = &captured.calls[..] else { panic!("{:?}", captured.calls) };
+    assert_eq!((&*add.op, add.inlined_at.len(), relu.inlined_at.len()), ("add", 0, 1));
+    assert_eq!((relu.operands[0].producer, multiply.operands[0].producer), (Some(0), Some(1)));
+    assert_eq!(multiply.operands[1].name_at_first.as_deref(), Some("a"));
+    assert!(multiply.operands[2].is_constant && multiply.operands[2].keyword.as_deref() == Some("scale"));
+    let (start, end) = (multiply.span.start as usize, multiply.span.end as usize);
+    assert_eq!(&text[start..end], "ops.multiply(helper(ops.add(a, b)), a, scale=2)");
+    assert!(captured.guards.contains(&CaptureGuard::Identity { name: "helper".into(), target: "helper".into() }));
+    assert!(captured.guards.contains(&CaptureGuard::Identity { name: "ops".into(), target: "polyloom.ops".into() }));
 }

@@ -48,7 +48,7 @@ impl BreakExplainer<'_, '_> {
                     let each = if is_one {
                         self.explain_exact(producer, consumer, operand)
                     } else {
-                        self.several_values(producer, consumer)
+                        self.several_values(producer, consumer, Some(operand))
                     };
                     breaks.push(each);
                 }
@@ -142,11 +142,18 @@ impl BreakExplainer<'_, '_> {
         }
         match grouper.refused.get(&(producer, consumer)) {
             Some(moments) => self.no_moment(producer, consumer, moments),
-            None => self.several_values(producer, consumer),
+            None => self.several_values(producer, consumer, None),
         }
     }
 
-    fn several_values(&self, producer: usize, consumer: usize) -> ChainBreak {
+    fn several_values(&self, producer: usize, consumer: usize, operand: Option<&OperandEvent>) -> ChainBreak {
+        // Code that may rebind the name is the reason, if it is the last thing that has happened to the value.
+        let ready = operand.map_or(0, |operand| self.grouper.table.value(operand.value).ready as usize);
+        let bound_by = ready.checked_sub(1).and_then(|index| self.grouper.timeline.events.get(index));
+        if let Some(event) = bound_by.filter(|event| matches!(event.kind, EventKind::UnknownCode | EventKind::Dynamic))
+        {
+            return self.written(producer, consumer, event);
+        }
         let (from, to) = (self.op(producer), self.op(consumer));
         ChainBreak {
             producer,

@@ -8,6 +8,8 @@ use super::object::{ObjectId, ObjectKind, ObjectSet, ObjectTable, ValueId};
 use super::result::{CapturedGroup, ExecMoment};
 use super::timeline::{CallEvent, CaptureEvent, EventKind, OperandEvent, Timeline};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// The reason why a group cannot run at a moment, or at all.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +60,10 @@ pub(crate) struct CallGrouper<'t> {
     pub(crate) moments: FxHashMap<usize, GroupMoments>,
     /// The obstacles to merging the groups of a producer and a consumer.
     pub(crate) refused: FxHashMap<(usize, usize), GroupMoments>,
+    /// The events that may write some roots, because each merge asks for these again.
+    writers: RefCell<FxHashMap<ObjectSet, Rc<[usize]>>>,
+    /// The events after each call that may see its results.
+    observers: RefCell<FxHashMap<usize, Rc<[usize]>>>,
 }
 
 impl<'t> CallGrouper<'t> {
@@ -75,6 +81,8 @@ impl<'t> CallGrouper<'t> {
             groups: (0..n).map(|call| vec![call]).collect(),
             moments: FxHashMap::default(),
             refused: FxHashMap::default(),
+            writers: RefCell::default(),
+            observers: RefCell::default(),
         }
     }
 
@@ -152,15 +160,42 @@ impl<'t> CallGrouper<'t> {
 
     /// Returns the first event between two calls that may write an operand.
     pub(crate) fn writer_between(&self, from: &CallEvent, to: &CallEvent, operand: &OperandEvent) -> Option<usize> {
-        self.events_between(from.at, to.at).find(|(_, event)| event.writes_any(&operand.roots)).map(|(index, _)| index)
+        let known = self.writers.borrow().get(&operand.roots).cloned();
+        let writers = known.unwrap_or_else(|| {
+            let events = self.timeline.events.iter().enumerate();
+            let writers = events.filter(|(_, event)| event.writes_any(&operand.roots)).map(|(index, _)| index);
+            let writers: Rc<[usize]> = writers.collect();
+            self.writers.borrow_mut().insert(operand.roots.clone(), writers.clone());
+            writers
+        });
+        self.between(&writers, from.at, to.at).next()
     }
 
-    /// Returns the events between two, of the timeline of the first.
-    fn events_between(&self, from: u32, to: u32) -> impl Iterator<Item = (usize, &'t CaptureEvent)> {
-        let timeline = self.timeline.events.get(from as usize).map_or(0, |event| event.timeline);
-        let range = from as usize + 1..to as usize;
-        let events = self.timeline.events.get(range.clone()).unwrap_or_default();
-        range.zip(events).filter(move |(_, event)| event.timeline == timeline)
+    /// Returns the events after a call that may see its results, with exceptions on which what has escaped is seen by
+    /// whoever catches them.
+    fn observers(&self, index: usize) -> Rc<[usize]> {
+        let known = self.observers.borrow().get(&index).cloned();
+        known.unwrap_or_else(|| {
+            let call = self.call(index);
+            let sees = |event: &CaptureEvent, result: ObjectId| {
+                let is_thrown = || event.raises && event.escaped.binary_search(&result).is_ok();
+                event.reads(result) || event.writes(result) || is_thrown()
+            };
+            let events = self.timeline.events.iter().enumerate().skip(call.at as usize + 1);
+            let observers = events.filter(|(_, event)| call.results.iter().any(|&result| sees(event, result)));
+            let observers: Rc<[usize]> = observers.map(|(index, _)| index).collect();
+            self.observers.borrow_mut().insert(index, observers.clone());
+            observers
+        })
+    }
+
+    /// Returns those of some events that are between two others, on the timeline of the first.
+    fn between<'s>(&'s self, events: &'s [usize], from: u32, to: u32) -> impl Iterator<Item = usize> + 's {
+        let timeline = |index: usize| self.timeline.events.get(index).map_or(0, |event| event.timeline);
+        let of = timeline(from as usize);
+        let start = events.partition_point(|&index| index <= from as usize);
+        let between = events[start..].iter().copied().take_while(move |&index| index < to as usize);
+        between.filter(move |&index| timeline(index) == of)
     }
 
     fn moments_of(&self, calls: &[usize]) -> GroupMoments {
@@ -219,15 +254,11 @@ impl<'t> CallGrouper<'t> {
                     return Err(MomentObstacle::InputWritten { call, event });
                 }
             }
-            for (index, event) in self.events_between(start.at, end.at) {
-                let is_member = matches!(event.kind, EventKind::Op(other) if calls.binary_search(&other).is_ok());
-                // On an exception, what has escaped is seen by whoever catches it.
-                let sees = |result: &ObjectId| {
-                    event.reads(*result)
-                        || event.writes(*result)
-                        || (event.raises && event.escaped.binary_search(result).is_ok())
-                };
-                if !is_member && start.results.iter().any(sees) {
+            let observers = self.observers(call);
+            for index in self.between(&observers, start.at, end.at) {
+                let kind = self.timeline.events.get(index).map(|event| event.kind);
+                let is_member = matches!(kind, Some(EventKind::Op(other)) if calls.binary_search(&other).is_ok());
+                if !is_member {
                     return Err(MomentObstacle::OutputSeen { call, event: index });
                 }
             }

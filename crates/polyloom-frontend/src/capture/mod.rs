@@ -69,7 +69,7 @@ impl CaptureLimits {
     /// Expressions, statements and helpers inside of one another.
     const DEPTH: usize = 160;
     /// Events, and values and objects in proportion.
-    const EVENTS: usize = 60_000;
+    const EVENTS: usize = 40_000;
     /// Walks of a loop until nothing changes.
     const PASSES: usize = 8;
     /// Helpers inside of one another.
