@@ -2,7 +2,7 @@
 
 use crate::{CommandFailure, Outcome, print, print_json};
 use polyloom::diagnostic::render;
-use polyloom::frontend::capture::{CapturedFunction, FileCaptureEnvironment, OpCatalogue, OpFacts, capture};
+use polyloom::frontend::capture::{CapturedFunction, FileCaptureEnvironment, OpCatalogue, TensorOpFacts, capture};
 use polyloom::{SourceFile, SourceUnit};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -45,10 +45,10 @@ const VIEWS: [&str; 14] = [
 ];
 
 impl OpCatalogue for OpsByName {
-    fn op(&self, path: &str) -> Option<OpFacts> {
+    fn op(&self, path: &str) -> Option<TensorOpFacts> {
         let name = path.strip_prefix("polyloom.ops.").or_else(|| path.strip_prefix("warp.ops."))?;
         let is_view = VIEWS.contains(&name);
-        (!name.contains('.')).then_some(if is_view { OpFacts::VIEW } else { OpFacts::PURE })
+        (!name.contains('.')).then_some(if is_view { TensorOpFacts::VIEW } else { TensorOpFacts::PURE })
     }
 }
 

@@ -4,15 +4,15 @@
 //! begin with `view` may return views; all others are pure.
 
 use polyloom_frontend::SourceUnit;
-use polyloom_frontend::capture::{CaptureReport, FileCaptureEnvironment, OpCatalogue, OpFacts, capture};
+use polyloom_frontend::capture::{CaptureReport, FileCaptureEnvironment, OpCatalogue, TensorOpFacts, capture};
 use polyloom_ir::SourceFile;
 
 struct OracleOps;
 
 impl OpCatalogue for OracleOps {
-    fn op(&self, path: &str) -> Option<OpFacts> {
+    fn op(&self, path: &str) -> Option<TensorOpFacts> {
         let name = path.strip_prefix("polyloom.ops.")?;
-        Some(if name.starts_with("view") { OpFacts::VIEW } else { OpFacts::PURE })
+        Some(if name.starts_with("view") { TensorOpFacts::VIEW } else { TensorOpFacts::PURE })
     }
 }
 

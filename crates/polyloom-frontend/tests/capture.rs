@@ -2,7 +2,7 @@
 
 use polyloom_frontend::SourceUnit;
 use polyloom_frontend::capture::{
-    CaptureGuard, CapturedFunction, FileCaptureEnvironment, OpCatalogue, OpFacts, capture as capture_function,
+    CaptureGuard, CapturedFunction, FileCaptureEnvironment, OpCatalogue, TensorOpFacts, capture as capture_function,
 };
 use polyloom_ir::SourceFile;
 use serde_json::Value;
@@ -11,14 +11,14 @@ use serde_json::Value;
 struct CaseOps;
 
 impl OpCatalogue for CaseOps {
-    fn op(&self, path: &str) -> Option<OpFacts> {
+    fn op(&self, path: &str) -> Option<TensorOpFacts> {
         Some(match path.strip_prefix("polyloom.ops.")? {
-            "reshape" | "transpose" | "permute" | "slice" | "broadcast_to" | "dropout" => OpFacts::VIEW,
-            "split" => OpFacts { n_results: 2, ..OpFacts::VIEW },
-            "moments" => OpFacts { n_results: 2, ..OpFacts::PURE },
-            "seed" => OpFacts { is_pure: false, ..OpFacts::PURE },
+            "reshape" | "transpose" | "permute" | "slice" | "broadcast_to" | "dropout" => TensorOpFacts::VIEW,
+            "split" => TensorOpFacts { n_results: 2, ..TensorOpFacts::VIEW },
+            "moments" => TensorOpFacts { n_results: 2, ..TensorOpFacts::PURE },
+            "seed" => TensorOpFacts { is_pure: false, ..TensorOpFacts::PURE },
             "nothing" => return None,
-            _ => OpFacts::PURE,
+            _ => TensorOpFacts::PURE,
         })
     }
 }
@@ -141,8 +141,8 @@ fn capture_folder(folder: &std::path::Path, n_functions: &mut usize) {
 struct AnyOps;
 
 impl OpCatalogue for AnyOps {
-    fn op(&self, path: &str) -> Option<OpFacts> {
-        Some(if path.len().is_multiple_of(3) { OpFacts::VIEW } else { OpFacts::PURE })
+    fn op(&self, path: &str) -> Option<TensorOpFacts> {
+        Some(if path.len().is_multiple_of(3) { TensorOpFacts::VIEW } else { TensorOpFacts::PURE })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Calls: of ops, of known functions and methods, and of code that is not known.
 
-use super::environment::OpFacts;
+use super::environment::TensorOpFacts;
 use super::interpreter::CaptureInterpreter;
 use super::object::{
     AbstractValue, CONSTANT, ContainerKind, EXTERNAL, ObjectId, ObjectKind, ObjectSet, ValueId, normalise, union,
@@ -170,7 +170,13 @@ impl CaptureInterpreter<'_> {
     }
 
     /// Calls an op.
-    fn call_op(&mut self, range: TextRange, path: &Arc<str>, facts: OpFacts, arguments: &CallArguments) -> ValueId {
+    fn call_op(
+        &mut self,
+        range: TextRange,
+        path: &Arc<str>,
+        facts: TensorOpFacts,
+        arguments: &CallArguments,
+    ) -> ValueId {
         let out = arguments.keyword("out").filter(|&out| out != CONSTANT);
         let mut operands = Vec::new();
         for &value in &arguments.positional {
@@ -223,10 +229,13 @@ impl CaptureInterpreter<'_> {
             // It may have kept references to them.
             self.escape(&results.clone());
         }
-        let frame_names = self.state.frames.iter().flat_map(|names| names.iter());
-        let mut names: Vec<(Rc<str>, ValueId)> =
-            frame_names.map(|(name, &value)| (name.as_str().into(), value)).collect();
-        names.sort_unstable();
+        // The function's own names come first, those of inlined helpers after them.
+        let mut names: Vec<(Rc<str>, ValueId)> = Vec::new();
+        for frame in &self.state.frames {
+            let start = names.len();
+            names.extend(frame.iter().map(|(name, &value)| (Rc::from(name.as_str()), value)));
+            names[start..].sort_unstable();
+        }
         self.timeline.calls.push(CallEvent {
             op: path.rsplit('.').next().unwrap_or(path).into(),
             at,

@@ -1,14 +1,22 @@
 //! Branches, `try`, `with` and `match`: what may or may not run, and where it goes on.
 
-use super::frame::CaptureState;
+use super::frame::{CaptureState, FrameKind};
 use super::interpreter::CaptureInterpreter;
-use super::object::{FunctionCode, PLAIN, ValueId, union};
+use super::object::{FunctionSource, PLAIN, ValueId, union};
 use super::scope::UsedNames;
 use super::timeline::{EventKind, TryRegion};
 use ruff_python_ast::{self as ast, ExceptHandler, Pattern, Stmt};
 use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
+
+/// The numbers of ways out of a function and of its innermost loop.
+#[derive(Clone, Copy)]
+struct ExitCounts {
+    returns: usize,
+    breaks: usize,
+    continues: usize,
+}
 
 impl CaptureInterpreter<'_> {
     pub(crate) fn branch(&mut self, stmt: &ast::StmtIf) {
@@ -37,6 +45,38 @@ impl CaptureInterpreter<'_> {
         }
         self.state = self.join_all(states);
         self.split_block_after(exits);
+    }
+
+    /// Returns how many ways out of the innermost function and loop have been found.
+    fn exit_counts(&self) -> ExitCounts {
+        let function = self.frames.iter().rfind(|frame| frame.kind == FrameKind::Function);
+        let exits = self.loops.last();
+        ExitCounts {
+            returns: function.map_or(0, |frame| frame.returns.len()),
+            breaks: exits.map_or(0, |exits| exits.breaks.len()),
+            continues: exits.map_or(0, |exits| exits.continues.len()),
+        }
+    }
+
+    /// Lets the ways out that have been found since `counts` go through code that has made some bindings: that of a
+    /// `finally`, or of the manager of a `with`.
+    fn amend_exits(&mut self, counts: ExitCounts, first_binding: usize) {
+        let function = self.frames.iter().rposition(|frame| frame.kind == FrameKind::Function);
+        if let Some(index) = function {
+            let known = &mut self.frames[index].returns;
+            let returns = known.split_off(counts.returns.min(known.len()));
+            for (state, value) in returns {
+                let state = self.state_during(&state, first_binding);
+                self.frames[index].returns.push((state, value));
+            }
+        }
+        let Some(mut exits) = self.loops.pop() else { return };
+        for (states, count) in [(&mut exits.breaks, counts.breaks), (&mut exits.continues, counts.continues)] {
+            for state in states.iter_mut().skip(count) {
+                *state = self.state_during(state, first_binding);
+            }
+        }
+        self.loops.push(exits);
     }
 
     /// Returns a state that may be that of any moment since some bindings were made.
@@ -73,6 +113,7 @@ impl CaptureInterpreter<'_> {
         let exits = self.exits;
         let before = self.state.clone();
         let first_binding = self.timeline.bindings.len();
+        let counts = self.exit_counts();
         let region = self.try_region(stmt);
         let tries = self.tries.clone();
         if let Some(region) = region {
@@ -113,8 +154,10 @@ impl CaptureInterpreter<'_> {
             let is_reachable = after.is_reachable;
             let during = self.state_during(&before, first_binding);
             self.state = self.join_states(after, during);
+            let first_binding = self.timeline.bindings.len();
             self.in_block(|this| this.statements(&stmt.finalbody));
             self.state.is_reachable &= is_reachable;
+            self.amend_exits(counts, first_binding);
         }
         self.split_block_after(exits);
     }
@@ -137,7 +180,7 @@ impl CaptureInterpreter<'_> {
             let excluded = [&stmt.body, &stmt.orelse].into_iter().filter_map(|block| block_range(block)).collect();
             let (unit, _) = self.units.get(frame.unit)?;
             match frame.code {
-                Some(FunctionCode::Definition { start, .. }) => {
+                Some(FunctionSource::Definition { start, .. }) => {
                     let def = unit.definition_at(start)?;
                     read.extend(UsedNames::of_body(&def.body, excluded).loaded);
                 }
@@ -165,6 +208,7 @@ impl CaptureInterpreter<'_> {
             }
         }
         let before = self.state.clone();
+        let counts = self.exit_counts();
         let first_binding = self.timeline.bindings.len();
         self.in_block(|this| this.statements(&stmt.body));
         // The manager may end an exception of the body.
@@ -172,7 +216,9 @@ impl CaptureInterpreter<'_> {
         let during = self.state_during(&before, first_binding);
         self.state = self.join_states(after, during);
         let range = stmt.items.last().map_or(stmt.range, |item| item.range);
+        let first_binding = self.timeline.bindings.len();
         self.run_unknown_code(range, EventKind::UnknownCode, &managers);
+        self.amend_exits(counts, first_binding);
         self.split_block_after(exits);
     }
 

@@ -3,7 +3,7 @@
 //! Capture starts no Python and knows no tensor engine. The package answers from live objects, the command line from the
 //! text of the file ([`FileCaptureEnvironment`]).
 
-use super::scope::ScopeNames;
+use super::scope::ScopeBindings;
 use crate::dotted_path::dotted;
 use crate::source::{SourceUnit, imported};
 use ruff_python_ast::{self as ast, Expr, Stmt};
@@ -44,12 +44,12 @@ pub struct HelperFunction {
 /// Knows the ops.
 pub trait OpCatalogue {
     /// Returns the facts about the op with this dotted path, if it is one: `polyloom.ops.add`.
-    fn op(&self, path: &str) -> Option<OpFacts>;
+    fn op(&self, path: &str) -> Option<TensorOpFacts>;
 }
 
 /// The facts about an op that decide what its calls may fuse with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OpFacts {
+pub struct TensorOpFacts {
     /// True if it does nothing but compute its results from the contents of its arguments.
     pub is_pure: bool,
     /// True if a result may share memory with an argument, or be one, as of a reshape.
@@ -58,18 +58,18 @@ pub struct OpFacts {
     pub n_results: usize,
 }
 
-impl OpFacts {
+impl TensorOpFacts {
     /// A pure op with one new tensor as its result.
-    pub const PURE: OpFacts = OpFacts { is_pure: true, aliases: false, n_results: 1 };
+    pub const PURE: TensorOpFacts = TensorOpFacts { is_pure: true, aliases: false, n_results: 1 };
     /// A pure op whose result may be a view of its argument.
-    pub const VIEW: OpFacts = OpFacts { aliases: true, ..OpFacts::PURE };
+    pub const VIEW: TensorOpFacts = TensorOpFacts { aliases: true, ..TensorOpFacts::PURE };
 }
 
 /// The meanings of names as the text of a file has them, with no Python running.
 pub struct FileCaptureEnvironment {
     names: FxHashMap<String, GlobalMeaning>,
     /// Names that some scope around the function binds to what the text does not tell.
-    unknown: ScopeNames,
+    unknown: ScopeBindings,
     /// The environment of the scopes around.
     outer: Option<Arc<FileCaptureEnvironment>>,
 }
@@ -90,9 +90,9 @@ impl FileCaptureEnvironment {
     pub fn new(unit: &Arc<SourceUnit>, function: usize) -> Arc<FileCaptureEnvironment> {
         let enclosing = unit.functions().get(function).map_or(&[][..], |info| &info.enclosing);
         let mut environment =
-            FileCaptureEnvironment::of_scope(unit, unit.body(), ScopeNames::of_body(unit.body()), None);
+            FileCaptureEnvironment::of_scope(unit, unit.body(), ScopeBindings::of_body(unit.body()), None);
         for def in enclosing.iter().filter_map(|&start| unit.definition_at(start)) {
-            let names = ScopeNames::of_function(&def.parameters, &def.body);
+            let names = ScopeBindings::of_function(&def.parameters, &def.body);
             environment = FileCaptureEnvironment::of_scope(unit, &def.body, names, Some(environment));
         }
         environment
@@ -102,7 +102,7 @@ impl FileCaptureEnvironment {
     fn of_scope(
         unit: &Arc<SourceUnit>,
         body: &[Stmt],
-        bound: ScopeNames,
+        bound: ScopeBindings,
         outer: Option<Arc<FileCaptureEnvironment>>,
     ) -> Arc<FileCaptureEnvironment> {
         let mut bindings: FxHashMap<String, Vec<ScopeBinding<'_>>> = FxHashMap::default();
@@ -119,14 +119,14 @@ impl FileCaptureEnvironment {
                     }
                 }
                 other => {
-                    let names = ScopeNames::of_body(std::slice::from_ref(other));
+                    let names = ScopeBindings::of_body(std::slice::from_ref(other));
                     names.locals.iter().for_each(|name| add(name, ScopeBinding::Opaque));
                 }
             }
         }
         // What `global` in a function of the file rebinds has no one meaning.
         for def in unit.functions().iter().filter_map(|info| unit.definition_at(info.start)) {
-            let names = ScopeNames::of_function(&def.parameters, &def.body);
+            let names = ScopeBindings::of_function(&def.parameters, &def.body);
             let rebound = names.globals.iter().filter(|_| outer.is_none()).chain(&names.nonlocals);
             rebound.filter(|name| stores(&def.body, name)).for_each(|name| add(name, ScopeBinding::Opaque));
         }
@@ -256,7 +256,7 @@ struct StoreFinder<'n> {
 
 impl<'a> ruff_python_ast::visitor::Visitor<'a> for StoreFinder<'_> {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
-        let names = ScopeNames::of_body(std::slice::from_ref(stmt));
+        let names = ScopeBindings::of_body(std::slice::from_ref(stmt));
         self.is_found |= names.locals.contains(self.name);
         ruff_python_ast::visitor::walk_stmt(self, stmt);
     }

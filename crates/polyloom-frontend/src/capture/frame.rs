@@ -1,8 +1,8 @@
 //! Frames and states: which value each name has at a place of the program.
 
 use super::interpreter::CaptureInterpreter;
-use super::object::{AbstractValue, EXTERNAL, FunctionCode, ObjectSet, ValueId, union};
-use super::scope::ScopeNames;
+use super::object::{AbstractValue, EXTERNAL, FunctionSource, ObjectSet, ValueId, union};
+use super::scope::ScopeBindings;
 use crate::capture::environment::GlobalMeaning;
 use crate::capture::object::{ObjectKind, PLAIN};
 use crate::capture::timeline::NameBindingEvent;
@@ -14,14 +14,14 @@ use std::rc::Rc;
 pub(crate) struct CaptureFrame {
     /// The identity of the frame, equal each time that analysis comes by.
     pub(crate) id: u32,
-    pub(crate) scope: ScopeNames,
+    pub(crate) scope: ScopeBindings,
     /// The frame around it in the text, by its place among the active ones.
     pub(crate) parent: Option<usize>,
     pub(crate) kind: FrameKind,
     pub(crate) environment: usize,
     pub(crate) unit: usize,
     /// The function that it executes, if it executes one.
-    pub(crate) code: Option<FunctionCode>,
+    pub(crate) code: Option<FunctionSource>,
     /// The states in which it returns, each with the result.
     pub(crate) returns: Vec<(CaptureState, ValueId)>,
 }
@@ -124,7 +124,10 @@ impl CaptureInterpreter<'_> {
             is_guarded: false,
         };
         let value = self.table.add_value(value);
-        self.global_values.insert(value, name.to_owned());
+        // A global of a helper's file has another meaning in the function's own.
+        if environment == 0 {
+            self.global_values.insert(value, name.to_owned());
+        }
         Rc::make_mut(&mut self.state.globals).insert(key, value);
         value
     }

@@ -5,8 +5,8 @@ use super::call::CallArguments;
 use super::frame::{CaptureFrame, FrameKind};
 use super::interpreter::CaptureInterpreter;
 use super::object::ElementKey;
-use super::object::{CONSTANT, ContainerKind, FunctionCode, FunctionObject, ObjectKind, ValueId};
-use super::scope::ScopeNames;
+use super::object::{CONSTANT, ContainerKind, FunctionObject, FunctionSource, ObjectKind, ValueId};
+use super::scope::ScopeBindings;
 use crate::source::SourceUnit;
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast, Expr, Stmt};
@@ -34,13 +34,13 @@ impl CaptureInterpreter<'_> {
             return self.call_unknown(range, callee, arguments);
         }
         let parent = parent.flatten();
-        let (FunctionCode::Definition { unit, .. } | FunctionCode::Lambda { unit, .. }) = function.code;
+        let (FunctionSource::Definition { unit, .. } | FunctionSource::Lambda { unit, .. }) = function.code;
         let Some((source, _)) = self.units.get(unit).cloned() else {
             return self.call_unknown(range, callee, arguments);
         };
         let inlined = match function.code {
-            FunctionCode::Definition { start, .. } => source.definition_at(start).and_then(|def| {
-                let scope = ScopeNames::of_function(&def.parameters, &def.body);
+            FunctionSource::Definition { start, .. } => source.definition_at(start).and_then(|def| {
+                let scope = ScopeBindings::of_function(&def.parameters, &def.body);
                 let is_plain = !scope.is_generator && !def.is_async;
                 is_plain.then_some(InlinedBody {
                     scope,
@@ -48,8 +48,8 @@ impl CaptureInterpreter<'_> {
                     code: BodyCode::Block(&def.body),
                 })
             }),
-            FunctionCode::Lambda { start, end, .. } => find_lambda(&source, start, end).and_then(|lambda| {
-                let scope = ScopeNames::of_lambda(lambda);
+            FunctionSource::Lambda { start, end, .. } => find_lambda(&source, start, end).and_then(|lambda| {
+                let scope = ScopeBindings::of_lambda(lambda);
                 let parameters = lambda.parameters.as_deref();
                 let is_plain = !scope.is_generator;
                 is_plain.then_some(InlinedBody { scope, parameters, code: BodyCode::Value(&lambda.body) })
@@ -175,7 +175,7 @@ impl CaptureInterpreter<'_> {
 }
 
 struct InlinedBody<'a> {
-    scope: ScopeNames,
+    scope: ScopeBindings,
     parameters: Option<&'a ast::Parameters>,
     code: BodyCode<'a>,
 }

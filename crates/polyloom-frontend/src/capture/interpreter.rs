@@ -8,7 +8,7 @@ use super::CaptureLimits;
 use super::environment::{CaptureEnvironment, HelperFunction, OpCatalogue};
 use super::frame::{CaptureFrame, CaptureState};
 use super::object::{
-    ContainerContents, ContainerKind, EXTERNAL, FunctionCode, FunctionObject, ObjectId, ObjectKind, ObjectSet,
+    ContainerContents, ContainerKind, EXTERNAL, FunctionObject, FunctionSource, ObjectId, ObjectKind, ObjectSet,
     ObjectSite, ObjectTable, PLAIN, ValueId, normalise, union,
 };
 use super::result::CaptureGuard;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// Counts the statements that leave blocks early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct EarlyExits {
+pub(crate) struct BlockExitCounts {
     pub(crate) returns: u32,
     pub(crate) raises: u32,
     pub(crate) of_loops: u32,
@@ -50,7 +50,7 @@ pub(crate) struct CaptureInterpreter<'c> {
     pub(crate) frames: Vec<CaptureFrame>,
     pub(crate) state: CaptureState,
     pub(crate) loops: Vec<LoopExits>,
-    pub(crate) exits: EarlyExits,
+    pub(crate) exits: BlockExitCounts,
     pub(crate) block: u32,
     /// The timeline of new blocks.
     pub(crate) current_timeline: u32,
@@ -92,7 +92,7 @@ impl<'c> CaptureInterpreter<'c> {
             frames: Vec::new(),
             state: CaptureState { is_reachable: true, ..CaptureState::default() },
             loops: Vec::new(),
-            exits: EarlyExits::default(),
+            exits: BlockExitCounts::default(),
             block: 0,
             current_timeline: 0,
             n_timelines: 1,
@@ -207,7 +207,7 @@ impl<'c> CaptureInterpreter<'c> {
             self.environments.push(helper.environment.clone());
         }
         let function = FunctionObject {
-            code: FunctionCode::Definition { unit, start },
+            code: FunctionSource::Definition { unit, start },
             frame: None,
             environment,
             captured: Vec::new(),
@@ -397,7 +397,7 @@ impl<'c> CaptureInterpreter<'c> {
     }
 
     /// Begins a new block in place of the rest of this one if something since `exits` may have left it.
-    pub(crate) fn split_block_after(&mut self, exits: EarlyExits) {
+    pub(crate) fn split_block_after(&mut self, exits: BlockExitCounts) {
         if self.exits != exits {
             self.block = self.new_block();
         }

@@ -15,7 +15,7 @@
 //! which run no code of the program. Shapes and dtypes are checked before a kernel runs, so that a kernel does not fail;
 //! where a check fails, the original code runs and raises what it raises.
 //!
-//! Architecture invariants: nothing here knows a tensor engine; an op is a name with [`OpFacts`]. NumPy calls can be
+//! Architecture invariants: nothing here knows a tensor engine; an op is a name with [`TensorOpFacts`]. NumPy calls can be
 //! captured under the same rules by a catalogue that knows them and by operators that are recorded as calls; nothing in
 //! grouping is about `ops.*`.
 
@@ -40,7 +40,7 @@ mod target;
 mod timeline;
 
 pub use environment::{
-    CaptureEnvironment, FileCaptureEnvironment, GlobalMeaning, HelperFunction, OpCatalogue, OpFacts,
+    CaptureEnvironment, FileCaptureEnvironment, GlobalMeaning, HelperFunction, OpCatalogue, TensorOpFacts,
 };
 pub use result::{
     BreakCause, CaptureGuard, CaptureReport, CapturedCall, CapturedFunction, CapturedGroup, CapturedOperand,
@@ -52,9 +52,9 @@ use explanation::BreakExplainer;
 use frame::{CaptureFrame, FrameKind};
 use grouping::CallGrouper;
 use interpreter::CaptureInterpreter;
-use object::FunctionCode;
+use object::FunctionSource;
 use rustc_hash::FxHashMap;
-use scope::ScopeNames;
+use scope::ScopeBindings;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -83,15 +83,15 @@ impl CaptureLimits {
 /// such function.
 ///
 /// ```
-/// use polyloom_frontend::capture::{self, FileCaptureEnvironment, OpCatalogue, OpFacts};
+/// use polyloom_frontend::capture::{self, FileCaptureEnvironment, OpCatalogue, TensorOpFacts};
 /// use polyloom_frontend::SourceUnit;
 /// use polyloom_ir::SourceFile;
 ///
 /// struct AllPure;
 ///
 /// impl OpCatalogue for AllPure {
-///     fn op(&self, path: &str) -> Option<OpFacts> {
-///         path.starts_with("polyloom.ops.").then_some(OpFacts::PURE)
+///     fn op(&self, path: &str) -> Option<TensorOpFacts> {
+///         path.starts_with("polyloom.ops.").then_some(TensorOpFacts::PURE)
 ///     }
 /// }
 ///
@@ -124,12 +124,12 @@ pub fn capture(
     interpreter.environments.push(environment);
     interpreter.frames.push(CaptureFrame {
         id: u32::MAX,
-        scope: ScopeNames::of_function(&def.parameters, &def.body),
+        scope: ScopeBindings::of_function(&def.parameters, &def.body),
         parent: None,
         kind: FrameKind::Function,
         environment: 0,
         unit: index,
-        code: Some(FunctionCode::Definition { unit: index, start: unit.functions().get(function)?.start }),
+        code: Some(FunctionSource::Definition { unit: index, start: unit.functions().get(function)?.start }),
         returns: Vec::new(),
     });
     let mut names = FxHashMap::default();

@@ -84,7 +84,7 @@ pub(crate) enum ElementKey {
 /// A function of the program, or a generator expression.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FunctionObject {
-    pub(crate) code: FunctionCode,
+    pub(crate) code: FunctionSource,
     /// The frame in which it is defined, if it is defined in one.
     pub(crate) frame: Option<u32>,
     /// The environment of its globals.
@@ -99,7 +99,7 @@ pub(crate) struct FunctionObject {
 
 /// The place where the text of a function is: a unit and the offset, or the range of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum FunctionCode {
+pub(crate) enum FunctionSource {
     Definition { unit: usize, start: u32 },
     Lambda { unit: usize, start: u32, end: u32 },
 }

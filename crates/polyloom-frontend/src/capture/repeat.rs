@@ -10,8 +10,8 @@ use super::object::ContainerContents;
 use super::object::{
     ContainerKind, EXTERNAL, FunctionObject, ObjectId, ObjectKind, ObjectSet, ValueId, normalise, union,
 };
-use super::scope::{ScopeNames, UsedNames};
-use crate::capture::object::FunctionCode;
+use super::scope::{ScopeBindings, UsedNames};
+use crate::capture::object::FunctionSource;
 use ruff_python_ast::{self as ast, Expr};
 use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -53,7 +53,7 @@ impl CaptureInterpreter<'_> {
         }
     }
 
-    fn after_loop(&mut self, exits: LoopExits, orelse: &[ast::Stmt], before: super::interpreter::EarlyExits) {
+    fn after_loop(&mut self, exits: LoopExits, orelse: &[ast::Stmt], before: super::interpreter::BlockExitCounts) {
         self.exits.of_loops = before.of_loops;
         self.state = self.join_all(exits.ends);
         self.in_block(|this| this.statements(orelse));
@@ -211,7 +211,7 @@ impl CaptureInterpreter<'_> {
         // The first iterable is evaluated in the scope around.
         let iterated = self.eval(&first.iter);
         let exits = self.exits;
-        self.push_frame(range, ScopeNames::of_comprehension(generators), FrameKind::Comprehension);
+        self.push_frame(range, ScopeBindings::of_comprehension(generators), FrameKind::Comprehension);
         let mut made: FxHashSet<ObjectId> = FxHashSet::default();
         self.comprehension_level(generators, Some(iterated), elements, &mut made);
         let mut objects: ObjectSet = made.into_iter().collect();
@@ -275,11 +275,11 @@ impl CaptureInterpreter<'_> {
         let iterated = self.eval(&first.iter);
         let whole = Expr::Generator(generator.clone());
         let used = UsedNames::of_expr(&whole);
-        let scope = ScopeNames::of_comprehension(&generator.generators);
+        let scope = ScopeBindings::of_comprehension(&generator.generators);
         let (start, end) = (generator.range.start().to_u32(), generator.range.end().to_u32());
         let unit = self.frames.last().map_or(0, |frame| frame.unit);
         let function = FunctionObject {
-            code: FunctionCode::Lambda { unit, start, end },
+            code: FunctionSource::Lambda { unit, start, end },
             frame: self.frames.last().map(|frame| frame.id),
             environment: self.frames.last().map_or(0, |frame| frame.environment),
             captured: used.loaded.into_iter().filter(|name| !scope.locals.contains(name)).collect(),
@@ -319,7 +319,7 @@ fn walrus_targets(expr: &Expr) -> Vec<String> {
         range: expr.range(),
         value: Box::new(expr.clone()),
     });
-    let names = ScopeNames::of_body(std::slice::from_ref(&statement));
+    let names = ScopeBindings::of_body(std::slice::from_ref(&statement));
     names.locals.into_iter().collect()
 }
 

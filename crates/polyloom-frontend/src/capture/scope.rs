@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 /// The names of one function, lambda, class or comprehension.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ScopeNames {
+pub(crate) struct ScopeBindings {
     pub(crate) locals: FxHashSet<String>,
     pub(crate) globals: FxHashSet<String>,
     pub(crate) nonlocals: FxHashSet<String>,
@@ -15,16 +15,16 @@ pub(crate) struct ScopeNames {
     pub(crate) is_generator: bool,
 }
 
-impl ScopeNames {
-    pub(crate) fn of_function(parameters: &ast::Parameters, body: &[Stmt]) -> ScopeNames {
-        let mut finder = BindingFinder { names: ScopeNames::default(), in_comprehension: 0 };
+impl ScopeBindings {
+    pub(crate) fn of_function(parameters: &ast::Parameters, body: &[Stmt]) -> ScopeBindings {
+        let mut finder = BindingFinder { names: ScopeBindings::default(), in_comprehension: 0 };
         finder.names.locals.extend(parameters.iter().map(|parameter| parameter.name().to_string()));
         finder.visit_body(body);
         finder.finish()
     }
 
-    pub(crate) fn of_lambda(lambda: &ast::ExprLambda) -> ScopeNames {
-        let mut finder = BindingFinder { names: ScopeNames::default(), in_comprehension: 0 };
+    pub(crate) fn of_lambda(lambda: &ast::ExprLambda) -> ScopeBindings {
+        let mut finder = BindingFinder { names: ScopeBindings::default(), in_comprehension: 0 };
         let parameters = lambda.parameters.iter().flat_map(|parameters| parameters.iter());
         finder.names.locals.extend(parameters.map(|parameter| parameter.name().to_string()));
         finder.visit_expr(&lambda.body);
@@ -32,15 +32,15 @@ impl ScopeNames {
     }
 
     /// The scope of a class or module body.
-    pub(crate) fn of_body(body: &[Stmt]) -> ScopeNames {
-        let mut finder = BindingFinder { names: ScopeNames::default(), in_comprehension: 0 };
+    pub(crate) fn of_body(body: &[Stmt]) -> ScopeBindings {
+        let mut finder = BindingFinder { names: ScopeBindings::default(), in_comprehension: 0 };
         finder.visit_body(body);
         finder.finish()
     }
 
     /// The scope of a comprehension, whose targets alone are its own.
-    pub(crate) fn of_comprehension(generators: &[ast::Comprehension]) -> ScopeNames {
-        let mut finder = BindingFinder { names: ScopeNames::default(), in_comprehension: 0 };
+    pub(crate) fn of_comprehension(generators: &[ast::Comprehension]) -> ScopeBindings {
+        let mut finder = BindingFinder { names: ScopeBindings::default(), in_comprehension: 0 };
         for generator in generators {
             finder.visit_expr(&generator.target);
         }
@@ -49,7 +49,7 @@ impl ScopeNames {
 }
 
 struct BindingFinder {
-    names: ScopeNames,
+    names: ScopeBindings,
     /// Comprehensions around the node, whose targets are not names of the scope.
     in_comprehension: usize,
 }
@@ -59,8 +59,8 @@ impl BindingFinder {
         self.names.locals.insert(name.to_owned());
     }
 
-    fn finish(mut self) -> ScopeNames {
-        let ScopeNames { locals, globals, nonlocals, .. } = &mut self.names;
+    fn finish(mut self) -> ScopeBindings {
+        let ScopeBindings { locals, globals, nonlocals, .. } = &mut self.names;
         locals.retain(|name| !globals.contains(name) && !nonlocals.contains(name));
         self.names
     }

@@ -1,8 +1,8 @@
 //! Statements that are no control flow: what each evaluates, binds and writes, in Python's order.
 
 use super::interpreter::CaptureInterpreter;
-use super::object::{FunctionCode, FunctionObject, ObjectKind, ValueId};
-use super::scope::{ScopeNames, UsedNames};
+use super::object::{FunctionObject, FunctionSource, ObjectKind, ValueId};
+use super::scope::{ScopeBindings, UsedNames};
 use super::timeline::EventKind;
 use crate::capture::frame::{CaptureFrame, FrameKind};
 use crate::source::imported;
@@ -161,8 +161,8 @@ impl CaptureInterpreter<'_> {
     fn function_value(
         &mut self,
         range: TextRange,
-        code: FunctionCode,
-        scope: &ScopeNames,
+        code: FunctionSource,
+        scope: &ScopeBindings,
         used: UsedNames,
         defaults: Vec<(String, ValueId)>,
     ) -> ValueId {
@@ -198,8 +198,8 @@ impl CaptureInterpreter<'_> {
             self.eval(returns);
         }
         let unit = self.frames.last().map_or(0, |frame| frame.unit);
-        let code = FunctionCode::Definition { unit, start: def.range().start().to_u32() };
-        let scope = ScopeNames::of_function(&def.parameters, &def.body);
+        let code = FunctionSource::Definition { unit, start: def.range().start().to_u32() };
+        let scope = ScopeBindings::of_function(&def.parameters, &def.body);
         let used = UsedNames::of_body(&def.body, Vec::new());
         let mut value = self.function_value(def.range(), code, &scope, used, defaults);
         for decorator in decorators.iter().rev() {
@@ -227,9 +227,9 @@ impl CaptureInterpreter<'_> {
         let defaults = lambda.parameters.as_ref().map(|parameters| self.defaults(parameters, false));
         let unit = self.frames.last().map_or(0, |frame| frame.unit);
         let (start, end) = (lambda.range.start().to_u32(), lambda.range.end().to_u32());
-        let scope = ScopeNames::of_lambda(lambda);
+        let scope = ScopeBindings::of_lambda(lambda);
         let used = UsedNames::of_expr(&lambda.body);
-        let code = FunctionCode::Lambda { unit, start, end };
+        let code = FunctionSource::Lambda { unit, start, end };
         self.function_value(lambda.range, code, &scope, used, defaults.unwrap_or_default())
     }
 
@@ -241,7 +241,7 @@ impl CaptureInterpreter<'_> {
             let bases = arguments.args.iter().chain(arguments.keywords.iter().map(|keyword| &keyword.value));
             handed.extend(bases.map(|base| self.eval(base)).collect::<Vec<_>>());
         }
-        let scope = ScopeNames::of_body(&class.body);
+        let scope = ScopeBindings::of_body(&class.body);
         self.push_frame(class.range, scope, FrameKind::Class);
         self.in_block(|this| this.statements(&class.body));
         let bound = self.state.frames.last().map(|names| names.values().copied().collect::<Vec<_>>());
@@ -254,7 +254,7 @@ impl CaptureInterpreter<'_> {
     }
 
     /// Makes a scope inside of the innermost frame the innermost.
-    pub(crate) fn push_frame(&mut self, range: TextRange, scope: ScopeNames, kind: FrameKind) {
+    pub(crate) fn push_frame(&mut self, range: TextRange, scope: ScopeBindings, kind: FrameKind) {
         let id = self.frame_id(range);
         let parent = self.frames.len().checked_sub(1);
         let (environment, unit) = self.frames.last().map_or((0, 0), |frame| (frame.environment, frame.unit));

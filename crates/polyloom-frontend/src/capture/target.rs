@@ -25,8 +25,8 @@ impl CaptureInterpreter<'_> {
             }
             Expr::Subscript(subscript) => {
                 let container = self.eval(&subscript.value);
-                self.eval(&subscript.slice);
-                self.store_element(subscript.range, container, value);
+                let index = self.eval(&subscript.slice);
+                self.store_element(subscript.range, container, index, value);
             }
             _ => {}
         }
@@ -116,7 +116,7 @@ impl CaptureInterpreter<'_> {
                 let before = self.load_element(subscript.range, container, &subscript.slice, index);
                 let operand = self.eval(&assign.value);
                 let after = self.in_place(assign.range, before, operand);
-                self.store_element(subscript.range, container, after);
+                self.store_element(subscript.range, container, index, after);
             }
             _ => {}
         }
@@ -208,15 +208,16 @@ impl CaptureInterpreter<'_> {
         }
     }
 
-    pub(crate) fn store_element(&mut self, range: TextRange, container: ValueId, value: ValueId) {
+    pub(crate) fn store_element(&mut self, range: TextRange, container: ValueId, index: ValueId, value: ValueId) {
         let objects = self.table.objects_of(container);
         let mut writes = ObjectSet::new();
-        let mut reads = ObjectSet::new();
+        let mut reads = self.deep_roots(&[index]);
         for &each in objects.iter() {
             match self.table.present_kind(each) {
                 ObjectKind::Container(_) => {
                     let mut added = self.table.objects_of(value).to_vec();
-                    // `l[1:] = x` stores the elements of `x`.
+                    // A dict keeps its keys, too; `l[1:] = x` stores the elements of `x`.
+                    added.extend(self.table.objects_of(index).iter());
                     let stored = self.table.objects_of(value);
                     added.extend(self.element_objects(range, &stored));
                     self.add_contents(each, &added);
@@ -235,8 +236,9 @@ impl CaptureInterpreter<'_> {
         }
         self.record(range, EventKind::Store, reads, writes);
         if objects.contains(&EXTERNAL) {
-            // It may be a list or dict, which keeps the reference from now on.
+            // It may be a list or dict, which keeps the references from now on.
             self.escape_value(value);
+            self.escape_value(index);
         }
     }
 }
