@@ -289,6 +289,8 @@ class Writer:
                 f"{t} = l.pop() if len(l) > 1 else {n}", f"h = {n}.fill",
                 "h(2)", f"items = list(d.values())", "items[0] += 1", f"{t} = dict(q={n})['q']", f"d.update(k={n})",
                 f"{t} = d.get('k')", f"{t} = G[-1]", f"l[0] = {n}", f"l[0:1] = [{n}]", f"ident.tag = {n}",
+                f"d[{n}] = 1", "for w in d: w = w", f"type({n}).fill({m}, 2)", f"m = {n}.fill; foo(m)",
+                f"s = [{n} for {n} in [{m}]]", f"{t} = [w for w in [{n}]][0]", f"{t} = ({n}, {m})[1]",
             ]
         )
 
@@ -355,6 +357,9 @@ class Writer:
                 ["def ident(u):", f"    return ops.op{self.n_ops}(u)"],
                 ["def ident(u):", "    G.append(u)", "    return u[0:2]"],
                 ["def ident(u):", "    if len(G) > 1:", "        return u", "    return G[0]"],
+                ["def ident(u):", "    try:", "        return u", "    finally:", "        u += 1"],
+                ["def ident(u):", "    for v in [u, G]:", "        try:", "            if v is G: break", "        finally:",
+                 "            u = G[0]", "    return u"],
             ]
         ) + ["def bump(u, kept=[]):"] + self.random.choice([["    u += 1"], ["    kept.append(u)", "    kept[0] += 1"], ["    return u"]])
 

@@ -65,7 +65,11 @@ pub(crate) fn run(command: &FuseCommand) -> Outcome {
     let unit = SourceUnit::parse(SourceFile::new(path, text, 1))?;
     // `Class.method` names a method by its last part.
     let name = name.rsplit('.').next().unwrap_or(name);
-    let found = unit.functions().iter().rposition(|function| &*function.name == name);
+    // As at the end of the file: the last of the module's own functions, then the last of those inside of others.
+    let last = |inner: bool| {
+        unit.functions().iter().rposition(|each| &*each.name == name && (inner || each.enclosing.is_empty()))
+    };
+    let found = last(false).or_else(|| last(true));
     let captured = found.and_then(|index| {
         let environment = FileCaptureEnvironment::new(&unit, index);
         capture(&unit, index, environment, &OpsByName)

@@ -267,8 +267,8 @@ impl BreakExplainer<'_, '_> {
             }
             MomentObstacle::NotReady { value, .. } => {
                 let objects = self.grouper.table.objects_of(*value);
-                let spans = objects.iter().map(|&object| self.grouper.table.object(object).span);
-                spans.filter(|span| !span.is_none()).next_back()
+                let mut spans = objects.iter().map(|&object| self.grouper.table.object(object).span);
+                spans.rfind(|span| !span.is_none())
             }
             _ => None,
         }

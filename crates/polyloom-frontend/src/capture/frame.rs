@@ -45,6 +45,23 @@ pub(crate) struct CaptureState {
     pub(crate) globals_since: u32,
 }
 
+/// Counts the statements that leave blocks early.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlockExitCounts {
+    pub(crate) returns: u32,
+    pub(crate) raises: u32,
+    pub(crate) of_loops: u32,
+}
+
+/// The states in which the innermost loop is left or goes on.
+#[derive(Debug, Default)]
+pub(crate) struct LoopExits {
+    pub(crate) breaks: Vec<CaptureState>,
+    pub(crate) continues: Vec<CaptureState>,
+    /// The states in which it ends because it is exhausted.
+    pub(crate) ends: Vec<CaptureState>,
+}
+
 /// The place where a name is looked up.
 pub(crate) enum NameScope {
     /// An active frame.

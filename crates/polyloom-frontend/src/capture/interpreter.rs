@@ -6,7 +6,7 @@
 
 use super::CaptureLimits;
 use super::environment::{CaptureEnvironment, HelperFunction, OpCatalogue};
-use super::frame::{CaptureFrame, CaptureState};
+use super::frame::{BlockExitCounts, CaptureFrame, CaptureState, LoopExits};
 use super::object::{
     ContainerContents, ContainerKind, EXTERNAL, FunctionObject, FunctionSource, ObjectId, ObjectKind, ObjectSet,
     ObjectSite, ObjectTable, PLAIN, ValueId, normalise, union,
@@ -20,23 +20,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Counts the statements that leave blocks early.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BlockExitCounts {
-    pub(crate) returns: u32,
-    pub(crate) raises: u32,
-    pub(crate) of_loops: u32,
-}
-
-/// The states in which the innermost loop is left or goes on.
-#[derive(Debug, Default)]
-pub(crate) struct LoopExits {
-    pub(crate) breaks: Vec<CaptureState>,
-    pub(crate) continues: Vec<CaptureState>,
-    /// The states in which it ends because it is exhausted.
-    pub(crate) ends: Vec<CaptureState>,
-}
 
 pub(crate) struct CaptureInterpreter<'c> {
     pub(crate) catalogue: &'c dyn OpCatalogue,

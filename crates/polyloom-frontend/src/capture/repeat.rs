@@ -4,8 +4,8 @@
 //! earlier iterations have made, so that a tensor of this iteration is never taken for that of the one before.
 
 use super::CaptureLimits;
-use super::frame::{CaptureState, FrameKind};
-use super::interpreter::{CaptureInterpreter, LoopExits};
+use super::frame::{CaptureState, FrameKind, LoopExits};
+use super::interpreter::CaptureInterpreter;
 use super::object::ContainerContents;
 use super::object::{
     ContainerKind, EXTERNAL, FunctionObject, ObjectId, ObjectKind, ObjectSet, ValueId, normalise, union,
@@ -53,7 +53,7 @@ impl CaptureInterpreter<'_> {
         }
     }
 
-    fn after_loop(&mut self, exits: LoopExits, orelse: &[ast::Stmt], before: super::interpreter::BlockExitCounts) {
+    fn after_loop(&mut self, exits: LoopExits, orelse: &[ast::Stmt], before: super::frame::BlockExitCounts) {
         self.exits.of_loops = before.of_loops;
         self.state = self.join_all(exits.ends);
         self.in_block(|this| this.statements(orelse));
