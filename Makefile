@@ -18,7 +18,7 @@ FEATURES := polyloom/compute polyloom-cli/compute polyloom-filetests/compute
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
 PYTHON_SOURCES := $(shell find python/polyloom -name '*.py' -o -name '*.pyi' 2>/dev/null)
 
-.PHONY: help setup develop develop-release demo test test-torch test-ray test-gpu lint bench docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python exit-soak stubs warp-names warp-corpus warp-tests clean
+.PHONY: help setup develop develop-release demo test test-torch test-ray test-gpu lint bench docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python fuzz-capture exit-soak stubs warp-names warp-corpus warp-tests clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -152,6 +152,10 @@ fuzz-gradients: setup  ## PROGRAMS random kernels differentiated on all engines 
 
 fuzz-python: $(STAMPS)/develop-release  ## PROGRAMS random programs by CPython and as kernels (default 20000)
 	$(BIN)/python scripts/fuzz_python.py --programs $(or $(PROGRAMS),20000)
+
+fuzz-capture:  ## PROGRAMS random tensor functions, run with every access watched, against what capture finds (default 20000)
+	cargo build -q -p polyloom-frontend --example capture_json
+	python3 scripts/capture_oracle.py --programs $(or $(PROGRAMS),20000)
 
 exit-soak: $(STAMPS)/develop-release  ## EXITS exits of a process while kernels are compiled on a starved machine (default 500)
 	$(BIN)/python scripts/exit_soak.py $(or $(EXITS),500)

@@ -8,6 +8,7 @@ mod compile;
 mod dataset;
 mod doctor;
 mod explain;
+mod fuse;
 mod kernel_file;
 mod run;
 mod run_ptx;
@@ -40,6 +41,9 @@ enum CliCommand {
     Compile(compile::CompileArguments),
     /// Say how kernels run on this machine's CPU, and why
     Explain(explain::ExplainArguments),
+    /// Say what becomes of tensor functions
+    #[command(subcommand)]
+    Fuse(fuse::FuseCommand),
     /// Run a kernel on arguments given on the command line
     Run(run::RunArguments),
     /// Make data sets of kernels with their code
@@ -85,6 +89,7 @@ pub fn run(arguments: Vec<OsString>) -> i32 {
         CliCommand::Check(arguments) => check::run(&arguments),
         CliCommand::Compile(arguments) => compile::run(&arguments),
         CliCommand::Explain(arguments) => explain::run(&arguments),
+        CliCommand::Fuse(command) => fuse::run(&command),
         CliCommand::Run(arguments) => run::run(&arguments),
         CliCommand::Dataset(arguments) => dataset::run(&arguments),
         CliCommand::Doctor(arguments) => doctor::run(&arguments),

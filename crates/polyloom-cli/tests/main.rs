@@ -831,3 +831,58 @@ fn wrong_hir_text_is_refused_with_its_place() {
         assert!(words.iter().all(|words| errors.contains(words)), "{words:?} are not in\n{errors}");
     }
 }
+
+const FUSED: &str = "\
+from polyloom import ops
+
+def f(a, b):
+    x = ops.add(a, b)
+    y = ops.relu(x)
+    y += 1
+    return ops.multiply(y, a)
+";
+
+#[test]
+fn fuse_explain_shows_groups_and_the_statements_that_end_chains() {
+    let folder = Folder::new();
+    let file = folder.file("f.py", FUSED);
+    let out = polyloom(&["fuse", "explain", &format!("{file}:f")]);
+    let expected = format!(
+        "\
+f: 3 calls, 2 groups
+  group 0: ops.add (line 4), ops.relu (line 5); runs at its first or its last call
+  group 1: ops.multiply (line 7)
+
+warning[PL0304]: `y += 1` writes the result of `ops.relu` before `ops.multiply` reads it
+ --> {file}:6:5
+  |
+6 |     y += 1
+  |     ^^^^^^
+  |
+  = help: make a new value, `y = ops.add(y, 1)`, or write after the last `ops.*` call that reads it
+"
+    );
+    assert_eq!((out.status.code(), text(&out.stdout), text(&out.stderr)), (Some(0), expected, String::new()));
+    let out = polyloom(&["fuse", "explain", &format!("{file}:f"), "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).expect("the report is JSON");
+    assert_eq!(report["calls"], serde_json::json!(["add", "relu", "multiply"]));
+    assert_eq!(report["groups"], serde_json::json!([[0, 1], [2]]));
+    assert_eq!(report["exec_at"], serde_json::json!([["first", "last"], null]));
+    assert_eq!((&report["breaks"][0]["line"], &report["breaks"][0]["cause"]), (&6.into(), &"written".into()));
+}
+
+#[test]
+fn fuse_explain_refuses_what_is_no_function() {
+    let folder = Folder::new();
+    let file = folder.file("f.py", FUSED);
+    for (argument, status, words) in [
+        (file.clone(), 2, "FILE:FUNCTION"),
+        (format!("{file}:"), 2, "FILE:FUNCTION"),
+        (format!("{file}:g"), 1, "no function `g`"),
+        (folder.path("none.py") + ":f", 1, "cannot read"),
+    ] {
+        let out = polyloom(&["fuse", "explain", &argument]);
+        assert_eq!(out.status.code(), Some(status), "{argument}");
+        assert!(text(&out.stderr).contains(words), "{}", text(&out.stderr));
+    }
+}

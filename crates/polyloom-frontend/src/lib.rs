@@ -45,6 +45,7 @@ mod adjoints;
 mod annotation;
 mod assignment_expressions;
 mod builtin_function;
+pub mod capture;
 mod check;
 mod constant;
 mod custom;

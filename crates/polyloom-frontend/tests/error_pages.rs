@@ -1,6 +1,7 @@
 //! `docs/errors`: every code has a page, whose wrong example gives the code and the message shown, and whose right
 //! example compiles. `POLYLOOM_BLESS=1` writes the messages.
 
+use polyloom_frontend::capture::ChainBreak;
 use polyloom_frontend::{CompileError, FrontendOptions, SourceUnit, check_file, no_such_kernel};
 use polyloom_ir::{Code, Diagnostic, SourceFile, SourceMap, diagnostic, parse_module, verify_module};
 use std::path::{Path, PathBuf};
@@ -49,6 +50,11 @@ fn diagnostics(language: &str, text: &str) -> (Vec<Diagnostic>, SourceMap) {
         return (found.err().unwrap_or_default(), sources);
     }
     let found = SourceUnit::parse(file).and_then(|unit| {
+        if text.contains("@loom.fuse") {
+            let captured = crate::capture::capture(text);
+            let diagnostics = captured.breaks.iter().map(ChainBreak::diagnostic).collect();
+            return Err(CompileError { diagnostics, sources: captured.sources });
+        }
         if unit.kernels().next().is_none() {
             return Err(no_such_kernel(&unit, None));
         }

@@ -1,5 +1,6 @@
 //! The front end's tests, from source text to HIR and to rendered diagnostics.
 
+mod capture;
 mod error_pages;
 mod limits;
 mod names;

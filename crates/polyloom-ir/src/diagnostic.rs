@@ -101,6 +101,8 @@ codes! {
     DiffersFromPython = "PL0302", "different from Python";
     /// A decorator argument that is recorded and changes nothing.
     Unenforced = "PL0303", "promise that is not enforced";
+    /// A statement of a fused function that keeps calls of ops out of one kernel.
+    ChainBreak = "PL0304", "fusion ends here";
     /// HIR text that cannot be read.
     HirSyntax = "PL0401", "malformed HIR text";
     /// HIR that breaks an invariant of the verifier.

@@ -1,0 +1,301 @@
+//! Frames and states: which value each name has at a place of the program.
+
+use super::interpreter::CaptureInterpreter;
+use super::object::{AbstractValue, EXTERNAL, FunctionSource, ObjectSet, ValueId, union};
+use super::scope::ScopeBindings;
+use crate::capture::environment::GlobalMeaning;
+use crate::capture::object::{ObjectKind, PLAIN};
+use crate::capture::timeline::NameBindingEvent;
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+
+/// A scope that is being executed.
+#[derive(Debug)]
+pub(crate) struct CaptureFrame {
+    /// The identity of the frame, equal each time that analysis comes by.
+    pub(crate) id: u32,
+    pub(crate) scope: ScopeBindings,
+    /// The frame around it in the text, by its place among the active ones.
+    pub(crate) parent: Option<usize>,
+    pub(crate) kind: FrameKind,
+    pub(crate) environment: usize,
+    pub(crate) unit: usize,
+    /// The function that it executes, if it executes one.
+    pub(crate) code: Option<FunctionSource>,
+    /// The states in which it returns, each with the result.
+    pub(crate) returns: Vec<(CaptureState, ValueId)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FrameKind {
+    Function,
+    Class,
+    Comprehension,
+}
+
+/// The values of names, and whether the place is reached.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CaptureState {
+    pub(crate) is_reachable: bool,
+    /// The names of each active frame.
+    pub(crate) frames: Vec<Rc<FxHashMap<String, ValueId>>>,
+    /// The globals that have been read or written, by environment.
+    pub(crate) globals: Rc<FxHashMap<(usize, String), ValueId>>,
+    /// The first event at which globals have had their values.
+    pub(crate) globals_since: u32,
+}
+
+/// Counts the statements that leave blocks early.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlockExitCounts {
+    pub(crate) returns: u32,
+    pub(crate) raises: u32,
+    pub(crate) of_loops: u32,
+}
+
+/// The states in which the innermost loop is left or goes on.
+#[derive(Debug, Default)]
+pub(crate) struct LoopExits {
+    pub(crate) breaks: Vec<CaptureState>,
+    pub(crate) continues: Vec<CaptureState>,
+    /// The states in which it ends because it is exhausted.
+    pub(crate) ends: Vec<CaptureState>,
+}
+
+/// The place where a name is looked up.
+pub(crate) enum NameScope {
+    /// An active frame.
+    Frame(usize),
+    /// The globals and the closure of an environment.
+    Outside(usize),
+}
+
+impl CaptureInterpreter<'_> {
+    pub(crate) fn frame(&self) -> usize {
+        self.frames.len().saturating_sub(1)
+    }
+
+    /// Finds the scope that a name belongs to, seen from the innermost frame.
+    pub(crate) fn scope_of(&self, name: &str) -> NameScope {
+        let innermost = self.frame();
+        let mut at = Some(innermost);
+        while let Some(frame) = at.and_then(|index| self.frames.get(index)) {
+            let index = at.unwrap_or_default();
+            // Functions do not see the names of a class around them.
+            let is_seen = index == innermost || frame.kind != FrameKind::Class;
+            if is_seen && frame.scope.globals.contains(name) {
+                return NameScope::Outside(frame.environment);
+            }
+            if is_seen && frame.scope.locals.contains(name) {
+                return NameScope::Frame(index);
+            }
+            if frame.parent.is_none() {
+                return NameScope::Outside(frame.environment);
+            }
+            at = frame.parent;
+        }
+        NameScope::Outside(0)
+    }
+
+    /// Returns the value of a name.
+    pub(crate) fn load(&mut self, name: &str) -> ValueId {
+        match self.scope_of(name) {
+            NameScope::Frame(index) => match self.state.frames.get(index).and_then(|names| names.get(name)) {
+                Some(&value) => value,
+                // It is not bound on any path known, or in a class around: whatever it is is from outside.
+                None => self.external(),
+            },
+            NameScope::Outside(environment) => self.load_global(environment, name),
+        }
+    }
+
+    fn load_global(&mut self, environment: usize, name: &str) -> ValueId {
+        let key = (environment, name.to_owned());
+        if let Some(&value) = self.state.globals.get(&key) {
+            return value;
+        }
+        let is_rebound = self.rebound_globals.contains(name);
+        let meaning = match self.environments.get(environment) {
+            Some(known) if !is_rebound => known.meaning(name),
+            _ => GlobalMeaning::Unknown,
+        };
+        let object = match meaning {
+            GlobalMeaning::Path(path) => {
+                self.guard_identity(name, &path);
+                self.path_object(&path)
+            }
+            GlobalMeaning::Builtin => {
+                self.guard_identity(name, name);
+                self.named_object(ObjectKind::Builtin(name.into()), format!("builtin {name}"))
+            }
+            GlobalMeaning::Helper(helper) => {
+                self.guard_identity(name, name);
+                self.helper_object(&helper)
+            }
+            GlobalMeaning::Unknown => EXTERNAL,
+        };
+        let value = AbstractValue {
+            objects: Rc::new(vec![object]),
+            ready: self.state.globals_since,
+            is_constant: false,
+            is_guarded: false,
+        };
+        let value = self.table.add_value(value);
+        // A global of a helper's file has another meaning in the function's own.
+        if environment == 0 {
+            self.global_values.insert(value, name.to_owned());
+        }
+        Rc::make_mut(&mut self.state.globals).insert(key, value);
+        value
+    }
+
+    /// Binds a name of the innermost scope that is no comprehension's, or that is its own.
+    pub(crate) fn bind(&mut self, name: &str, value: ValueId) {
+        match self.scope_of(name) {
+            NameScope::Frame(index) => self.bind_in(index, name, value),
+            NameScope::Outside(environment) => {
+                // Everybody sees a global, and the closure of the function.
+                self.escape_value(value);
+                self.rebound_globals.insert(name.to_owned());
+                Rc::make_mut(&mut self.state.globals).insert((environment, name.to_owned()), value);
+                self.log_binding(None, name, value);
+            }
+        }
+    }
+
+    pub(crate) fn bind_in(&mut self, index: usize, name: &str, value: ValueId) {
+        if let Some(names) = self.state.frames.get_mut(index) {
+            Rc::make_mut(names).insert(name.to_owned(), value);
+        }
+        let frame = self.frames.get(index).map(|frame| frame.id);
+        self.log_binding(frame, name, value);
+    }
+
+    pub(crate) fn unbind(&mut self, name: &str) {
+        match self.scope_of(name) {
+            NameScope::Frame(index) => {
+                if let Some(names) = self.state.frames.get_mut(index) {
+                    Rc::make_mut(names).remove(name);
+                }
+            }
+            NameScope::Outside(environment) => {
+                self.rebound_globals.insert(name.to_owned());
+                Rc::make_mut(&mut self.state.globals).remove(&(environment, name.to_owned()));
+            }
+        }
+    }
+
+    fn log_binding(&mut self, frame: Option<u32>, name: &str, value: ValueId) {
+        let at = self.timeline.now();
+        self.timeline.bindings.push(NameBindingEvent { at, frame, name: name.into(), value });
+    }
+
+    /// Makes a value of objects that is available from now on.
+    pub(crate) fn value_of(&mut self, objects: ObjectSet) -> ValueId {
+        let objects = Rc::new(if objects.is_empty() { vec![PLAIN] } else { objects });
+        let value = AbstractValue { objects, ready: self.timeline.now(), is_constant: false, is_guarded: false };
+        self.table.add_value(value)
+    }
+
+    pub(crate) fn external(&mut self) -> ValueId {
+        self.value_of(vec![EXTERNAL])
+    }
+
+    pub(crate) fn plain(&mut self) -> ValueId {
+        self.value_of(vec![PLAIN])
+    }
+
+    /// Returns a value that may be either of two.
+    pub(crate) fn join_values(&mut self, a: ValueId, b: ValueId) -> ValueId {
+        if a == b {
+            return a;
+        }
+        let (first, second) = (self.table.value(a), self.table.value(b));
+        let is_guarded = first.is_guarded && second.is_guarded;
+        let objects = Rc::new(union(&first.objects, &second.objects));
+        let value = AbstractValue { objects, ready: self.timeline.now(), is_constant: false, is_guarded };
+        self.table.add_value(value)
+    }
+
+    /// Returns the state where two paths meet.
+    pub(crate) fn join_states(&mut self, a: CaptureState, b: CaptureState) -> CaptureState {
+        if !a.is_reachable {
+            return b;
+        }
+        if !b.is_reachable {
+            return a;
+        }
+        let mut joined = a.clone();
+        for (index, names) in joined.frames.iter_mut().enumerate() {
+            let Some(others) = b.frames.get(index) else { continue };
+            if Rc::ptr_eq(names, others) {
+                continue;
+            }
+            let mut all: Vec<&String> = names.keys().chain(others.keys()).collect();
+            all.sort_unstable();
+            all.dedup();
+            let mut merged = FxHashMap::default();
+            for name in all {
+                let value = match (names.get(name), others.get(name)) {
+                    (Some(&a), Some(&b)) => self.join_values(a, b),
+                    // It may be unbound, so that its value is not known to be available anywhere before.
+                    (Some(&one), None) | (None, Some(&one)) => {
+                        let objects = self.table.objects_of(one).to_vec();
+                        self.value_of(objects)
+                    }
+                    (None, None) => continue,
+                };
+                merged.insert(name.clone(), value);
+            }
+            *names = Rc::new(merged);
+        }
+        if !Rc::ptr_eq(&joined.globals, &b.globals) {
+            let same = |(key, value): &(&(usize, String), &ValueId)| b.globals.get(*key) == Some(*value);
+            let globals = joined.globals.iter().filter(same).map(|(key, value)| (key.clone(), *value)).collect();
+            joined.globals = Rc::new(globals);
+        }
+        if a.globals_since != b.globals_since || a.globals.len() != joined.globals.len() {
+            joined.globals_since = self.timeline.now();
+        }
+        joined
+    }
+
+    /// True if two states have the same objects for every name.
+    pub(crate) fn is_same_state(&self, a: &CaptureState, b: &CaptureState) -> bool {
+        let is_same = |a: ValueId, b: ValueId| a == b || self.table.value(a).objects == self.table.value(b).objects;
+        a.is_reachable == b.is_reachable
+            && a.frames.len() == b.frames.len()
+            && a.frames.iter().zip(&b.frames).all(|(a, b)| {
+                a.len() == b.len()
+                    && a.iter().all(|(name, &value)| b.get(name).is_some_and(|&other| is_same(value, other)))
+            })
+    }
+
+    /// Returns the values that a function sees of names of the frames around it, if these are still active.
+    pub(crate) fn captured_values(&self, frame: Option<u32>, names: &[String]) -> Vec<ValueId> {
+        let Some(mut index) = self.frames.iter().position(|active| Some(active.id) == frame) else { return Vec::new() };
+        let mut values = Vec::new();
+        loop {
+            if let Some(bound) = self.state.frames.get(index) {
+                values.extend(names.iter().filter_map(|name| bound.get(name).copied()));
+            }
+            match self.frames.get(index).and_then(|frame| frame.parent) {
+                Some(parent) => index = parent,
+                None => return values,
+            }
+        }
+    }
+
+    /// Leaves every name with a value that may be anything that can be referred to.
+    pub(crate) fn forget_names(&mut self, frame_range: std::ops::Range<usize>) {
+        for index in frame_range {
+            let Some(names) = self.state.frames.get(index).cloned() else { continue };
+            let mut forgotten = FxHashMap::default();
+            for (name, &value) in names.iter() {
+                let objects = union(&self.table.objects_of(value), &[EXTERNAL]);
+                forgotten.insert(name.clone(), self.value_of(objects));
+            }
+            self.state.frames[index] = Rc::new(forgotten);
+        }
+    }
+}

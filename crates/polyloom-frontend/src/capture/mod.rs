@@ -1,0 +1,185 @@
+//! Capture: which `ops.*` calls of a Python function may run as one kernel, and when.
+//!
+//! ```text
+//! function ── scope, environment: names ──► interpreter: values, aliases, effects ──► timeline
+//!                                                                                       │
+//!                           CapturedFunction ◄── explanation ◄── grouping ◄─────────────┘
+//! ```
+//!
+//! The interpreter walks the function in Python's evaluation order over abstract values, and records what each piece
+//! reads, writes, and runs. Grouping then looks for calls that can run together at one moment with nobody noticing.
+//! Where analysis is not sure, it breaks the chain.
+//!
+//! What is taken for granted, guards hold at run time ([`CaptureGuard`]): names refer to what they were resolved to,
+//! and operators, attributes and subscripts of values from outside are those of tensors, numbers and plain containers,
+//! which run no code of the program. Shapes and dtypes are checked before a kernel runs, so that a kernel does not fail;
+//! where a check fails, the original code runs and raises what it raises.
+//!
+//! Architecture invariants: nothing here knows a tensor engine; an op is a name with [`TensorOpFacts`]. NumPy calls can be
+//! captured under the same rules by a catalogue that knows them and by operators that are recorded as calls; nothing in
+//! grouping is about `ops.*`.
+
+mod builtin_call;
+mod call;
+mod control;
+mod element;
+mod environment;
+mod explanation;
+mod expression;
+mod frame;
+mod grouping;
+mod inline;
+mod interpreter;
+mod method;
+mod object;
+mod repeat;
+mod result;
+mod scope;
+mod statement;
+mod target;
+mod timeline;
+
+pub use environment::{
+    CaptureEnvironment, FileCaptureEnvironment, GlobalMeaning, HelperFunction, OpCatalogue, TensorOpFacts,
+};
+pub use result::{
+    BreakCause, CaptureGuard, CaptureReport, CapturedCall, CapturedFunction, CapturedGroup, CapturedOperand,
+    ChainBreak, ChainBreakReport, ExecMoment,
+};
+
+use crate::source::SourceUnit;
+use explanation::BreakExplainer;
+use frame::{CaptureFrame, FrameKind};
+use grouping::CallGrouper;
+use interpreter::CaptureInterpreter;
+use object::FunctionSource;
+use rustc_hash::FxHashMap;
+use scope::ScopeBindings;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Bounds that analysis gives up at. A function beyond them is not fused.
+struct CaptureLimits;
+
+impl CaptureLimits {
+    /// Statements and expressions that are walked, each as often as it is, and other work in proportion.
+    const STEPS: usize = 150_000;
+    /// The part of these in helpers, beyond which further ones are unknown code.
+    const INLINED_STEPS: usize = 20_000;
+    /// Expressions, statements and helpers inside of one another.
+    const DEPTH: usize = 160;
+    /// Events, and values and objects in proportion.
+    const EVENTS: usize = 40_000;
+    /// Walks of a loop until nothing changes.
+    const PASSES: usize = 8;
+    /// Helpers inside of one another.
+    const INLINED: usize = 5;
+    /// Elements of a list that are operands one by one.
+    const LIST_OPERANDS: usize = 64;
+    const GUARDS: usize = 4096;
+}
+
+/// Captures a function of a file: finds its `ops.*` calls and what may run as one kernel. Returns nothing if there is no
+/// such function.
+///
+/// ```
+/// use polyloom_frontend::capture::{self, FileCaptureEnvironment, OpCatalogue, TensorOpFacts};
+/// use polyloom_frontend::SourceUnit;
+/// use polyloom_ir::SourceFile;
+///
+/// struct AllPure;
+///
+/// impl OpCatalogue for AllPure {
+///     fn op(&self, path: &str) -> Option<TensorOpFacts> {
+///         path.starts_with("polyloom.ops.").then_some(TensorOpFacts::PURE)
+///     }
+/// }
+///
+/// let text = "
+/// from polyloom import ops
+///
+/// def f(a, b):
+///     x = ops.add(a, b)
+///     y = ops.relu(x)
+///     y += 1
+///     return ops.multiply(y, a)
+/// ";
+/// let unit = SourceUnit::parse(SourceFile::new("f.py", text, 1))?;
+/// let environment = FileCaptureEnvironment::new(&unit, 0);
+/// let captured = capture::capture(&unit, 0, environment, &AllPure).expect("the file has a function");
+/// let groups: Vec<_> = captured.groups.iter().map(|group| &group.calls[..]).collect();
+/// assert_eq!(groups, [&[0, 1][..], &[2]]);
+/// assert_eq!(captured.breaks[0].reason, "`y += 1` writes the result of `ops.relu` before `ops.multiply` reads it");
+/// # Ok::<(), polyloom_frontend::CompileError>(())
+/// ```
+pub fn capture(
+    unit: &Arc<SourceUnit>,
+    function: usize,
+    environment: Arc<dyn CaptureEnvironment>,
+    catalogue: &dyn OpCatalogue,
+) -> Option<CapturedFunction> {
+    let def = unit.definition(function)?;
+    let mut interpreter = CaptureInterpreter::new(catalogue);
+    let index = interpreter.unit_index(unit);
+    interpreter.environments.push(environment);
+    interpreter.frames.push(CaptureFrame {
+        id: u32::MAX,
+        scope: ScopeBindings::of_function(&def.parameters, &def.body),
+        parent: None,
+        kind: FrameKind::Function,
+        environment: 0,
+        unit: index,
+        code: Some(FunctionSource::Definition { unit: index, start: unit.functions().get(function)?.start }),
+        returns: Vec::new(),
+    });
+    let mut names = FxHashMap::default();
+    for parameter in def.parameters.iter() {
+        names.insert(parameter.name().to_string(), interpreter.parameter_value());
+    }
+    interpreter.state.frames.push(Rc::new(names));
+    interpreter.block = interpreter.new_block();
+    interpreter.statements(&def.body);
+
+    let mut captured = CapturedFunction {
+        name: def.name.as_str().into(),
+        is_incomplete: interpreter.has_given_up,
+        ..CapturedFunction::default()
+    };
+    if !interpreter.has_given_up {
+        fill(&mut captured, &interpreter);
+    }
+    captured.sources = interpreter.sources;
+    Some(captured)
+}
+
+fn fill(captured: &mut CapturedFunction, interpreter: &CaptureInterpreter<'_>) {
+    let mut grouper = CallGrouper::new(&interpreter.timeline, &interpreter.table, &interpreter.global_values);
+    grouper.merge_all();
+    captured.groups = grouper.captured_groups();
+    captured.breaks = BreakExplainer { grouper: &grouper, sources: &interpreter.sources }.explain();
+    captured.guards = interpreter.guards.clone();
+    for (index, call) in interpreter.timeline.calls.iter().enumerate() {
+        let group = &grouper.groups[grouper.group_of[index]];
+        let first = group.first().and_then(|&first| interpreter.timeline.calls.get(first)).unwrap_or(call);
+        let operand = |operand: &timeline::OperandEvent| CapturedOperand {
+            keyword: operand.keyword.clone(),
+            producer: grouper.producer(index, operand),
+            name_at_first: first
+                .names
+                .iter()
+                .find(|(_, value)| *value == operand.value)
+                .map(|(name, _)| (**name).into())
+                .or_else(|| interpreter.global_values.get(&operand.value).map(|name| name.as_str().into())),
+            is_constant: interpreter.table.value(operand.value).is_constant,
+        };
+        captured.calls.push(CapturedCall {
+            op: call.op.clone(),
+            span: call.span,
+            statement: call.statement,
+            inlined_at: call.inlined_at.clone(),
+            block: call.block,
+            operands: call.operands.iter().map(operand).collect(),
+            is_fusable: call.is_fusable,
+        });
+    }
+}
