@@ -1,6 +1,6 @@
 //! From a kernel to LLVM IR, assembly, object files and the back end's own object format.
 
-use crate::ir::IrEmitter;
+use crate::ir::{IrEmitter, diagnostics};
 use crate::target::{self, HostProcessor, OptimizationEffort, OptimizerMode};
 use inkwell::context::Context;
 use inkwell::module::Module as LlvmModule;
@@ -18,6 +18,7 @@ pub(crate) fn emit(
     lower: impl FnOnce(&IrEmitter<'_>) -> Result<OptimizerMode, CodegenError>,
 ) -> Result<Vec<Vec<u8>>, CodegenError> {
     let context = Context::create();
+    diagnostics::collect(&context);
     let llvm = context.create_module(name);
     target::prepare(processor, &llvm)?;
     let mode = lower(&IrEmitter::new(&context, &llvm))?;
@@ -36,7 +37,10 @@ pub(crate) fn emit(
             _ => llvm.print_to_string().to_string().into_bytes(),
         });
     }
-    Ok(made)
+    match diagnostics::error() {
+        Some(error) => Err(CodegenError::new(format!("LLVM cannot compile this kernel: {error}"))),
+        None => Ok(made),
+    }
 }
 
 /// LLVM's own check of the lowering. Released code goes without, because it costs more than it finds there.

@@ -9,6 +9,7 @@
 
 mod arithmetic;
 mod control;
+pub(crate) mod diagnostics;
 mod memory;
 mod types;
 
