@@ -85,7 +85,7 @@ def test_recorded_launches_take_vectors():
         ("abc", TypeError, "must be vec3 or its components, not str"),
         (loom.vec2(1, 2), ValueError, "is no vec3: vec3 has 3 components, 2 given"),
         (loom.quat(), TypeError, "must be vec3, not quat"),
-        ((1, 2, "3"), TypeError, "is no vec3: a component is of type float32, not str"),
+        ((1, 2, "3"), TypeError, "is no vec3: Expected to assign a `float32` value but got `str` instead"),
         (np.zeros((3, 1)), ValueError, r"is no vec3: vec3 has 3 components, not an array of shape \(3, 1\)"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Loops in which each thread goes along a row give what they give one element after the other, whatever a tile holds."""
+"""Loops in which each thread goes along a row give what they give element after element, whatever a tile holds."""
 
 import os
 
@@ -15,7 +15,7 @@ RANDOM = np.random.default_rng(8)
 @loom.kernel(hints={"vector_width": 16})
 def filtered(x: FLOATS, y: FLOATS, a: float, b: float):
     i = loom.tid()
-    state = float(0.0)
+    state = 0.0
     for j in range(x.shape[1]):
         state = a * state + b * x[i, j]
         y[i, j] = state
@@ -53,7 +53,7 @@ def with_branches(x: FLOATS, y: FLOATS, a: float, b: float):
     i = loom.tid()
     if i % 3 == 1:
         return
-    worst = float(-1.0)
+    worst = -1.0
     for j in range(x.shape[1]):
         v = x[i, j]
         if v > worst:
@@ -170,7 +170,8 @@ def random_kernel(random: np.random.Generator) -> str:
     body = "\n    ".join(lines)
     return (
         '@loom.kernel(hints={"vector_width": width})\n'
-        f"def walked(x: FLOATS, y: FLOATS, z: FLOATS, first: int):\n    i = loom.tid()\n    n = x.shape[1]\n    {body}\n"
+        "def walked(x: FLOATS, y: FLOATS, z: FLOATS, first: int):\n"
+        f"    i = loom.tid()\n    n = x.shape[1]\n    {body}\n"
     )
 
 

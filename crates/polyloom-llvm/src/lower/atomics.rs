@@ -15,9 +15,9 @@ use polyloom_ir::{AddressSpace, Imm, Inst, Op, Scalar};
 
 /// The operands of one atomic.
 #[derive(Clone, Copy)]
-struct AtomicUpdate {
+pub(super) struct AtomicUpdate {
     op: Op,
-    elem: Scalar,
+    pub(super) elem: Scalar,
     array: usize,
     /// The threads that see it as one, as LLVM names them.
     scope: &'static str,
@@ -93,7 +93,7 @@ impl FunctionLowering<'_, '_> {
     }
 
     /// One atomic update of one element. `operands` are the value, or the two of `atomic_cas`.
-    fn update(&mut self, update: AtomicUpdate, pointer: Val, operands: [Val; 2]) -> Result<Val> {
+    pub(super) fn update(&mut self, update: AtomicUpdate, pointer: Val, operands: [Val; 2]) -> Result<Val> {
         let ir = self.ir;
         let [value, new] = operands;
         let elem = update.elem;
@@ -423,6 +423,10 @@ impl FunctionLowering<'_, '_> {
         values: &[ValueRep],
         used: bool,
     ) -> Result<Option<ValueRep>> {
+        if let (Some(copies), false) = (self.array_arg(update.array)?.copies, used) {
+            self.update_copies(update, copies, address, values)?;
+            return Ok(None);
+        }
         let ir = self.ir;
         let elem = ir.scalar(update.elem);
         let lanes = ir.lanes(elem, self.lanes);

@@ -156,7 +156,10 @@ impl CostModel<'_> {
         let varies = data.operands[1..].iter().any(|&value| self.shape(value) != ValueShape::Uniform);
         let array = self.func.param_index(data.operands[0]);
         let is_copied = self.copied.iter().any(|&(copied, _)| Some(copied) == array);
-        let alone = if self.variant.facts.alone || is_copied { 1.5 } else { 20.0 };
+        if is_copied {
+            return ThreadCost { alone: 1.2, in_group: 2.2 };
+        }
+        let alone = if self.variant.facts.alone { 1.5 } else { 20.0 };
         ThreadCost { alone, in_group: if varies { alone + 6.0 } else { 1.0 } }
     }
 

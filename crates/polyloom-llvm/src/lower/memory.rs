@@ -49,6 +49,20 @@ pub(crate) enum GroupAddress {
     Scattered(ScatteredElements),
 }
 
+impl GroupAddress {
+    /// The address of each lane's element.
+    pub(super) fn elements(&self, ir: &IrEmitter<'_>, elem: Ty, lanes: u32) -> Val {
+        let numbers = |step| ir.iota(ir.int(64), lanes, step);
+        match self {
+            GroupAddress::One(pointer) => ir.splat(*pointer, lanes),
+            GroupAddress::Row(pointer) => ir.offset(elem, *pointer, numbers(1)),
+            GroupAddress::ReverseRow(pointer) => ir.offset(elem, *pointer, numbers(-1)),
+            GroupAddress::Interleaved(block) => block.element(ir, elem, numbers(1)),
+            GroupAddress::Scattered(scattered) => scattered.elements(ir, elem),
+        }
+    }
+}
+
 /// The axis along which the lanes go from row to row.
 #[derive(Clone, Copy)]
 enum RowAxis {

@@ -246,14 +246,7 @@ impl FunctionLowering<'_, '_> {
         let in_memory = self.memory_type(self.array_arg(array)?.elem);
         let column = self.column_type(walk)?;
         let address = self.walk_address(tiles, walk, if walk.goes_back { range.last } else { range.first })?;
-        let lanes = ir.iota(ir.int(64), self.lanes, 1);
-        let rows = match address {
-            GroupAddress::One(pointer) => ir.splat(pointer, self.lanes),
-            GroupAddress::Row(pointer) => ir.offset(in_memory, pointer, lanes),
-            GroupAddress::ReverseRow(pointer) => ir.offset(in_memory, pointer, ir.iota(ir.int(64), self.lanes, -1)),
-            GroupAddress::Interleaved(block) => block.element(ir, in_memory, lanes),
-            GroupAddress::Scattered(scattered) => scattered.elements(ir, in_memory),
-        };
+        let rows = address.elements(ir, in_memory, self.lanes);
         let (first, step) = walk.first_column(ir, range);
         for (ago, &value) in (1..).zip(&buffer.last_stored) {
             let place = ir.sub(first, ir.i64_const(ago * step));
