@@ -284,6 +284,58 @@ def test_loops_from_a_thread_s_number_on(end, width):
     np.testing.assert_array_equal(totals, sums)
 
 
+def ragged_product(starts: INT, columns: INT, values: FLOAT, x: FLOAT, y: FLOAT, sums: INT):
+    i = loom.tid()
+    total = 0.0
+    count = 0
+    for k in range(starts[i], starts[i + 1]):
+        total += values[k] * x[columns[k]]
+    for k in range(starts[i], starts[i + 1]):
+        count += columns[k] * 3 + 1
+    y[i] = total
+    sums[i] = count
+
+
+RAGGED = {mode: loom.kernel(ragged_product, float_mode=mode) for mode in ("strict", "fast")}
+
+
+@pytest.mark.parametrize("mode", ["strict", "fast"])
+def test_loops_of_different_lengths(mode):
+    lengths = RANDOM.integers(0, 40, 200)
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    columns = RANDOM.integers(-90, 90, starts[-1]).astype(np.int32)
+    values, x = (RANDOM.integers(-9, 9, n).astype(np.float32) for n in (columns.size, 90))
+    y, sums = np.zeros(200, np.float32), np.zeros(200, np.int32)
+    loom.launch(RAGGED[mode], 200, [starts, columns, values, x, y, sums])
+    for i, (begin, end) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+        assert y[i] == np.sum(values[begin:end] * x[columns[begin:end]])
+        assert sums[i] == np.sum(columns[begin:end] * 3 + 1)
+
+
+INTEGERS = [getattr(loom, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
+NUMBERS = [0.0, -0.5, 1.5, -1.5, np.inf, -np.inf, np.nan, 1e-40]
+NUMBERS += [
+    sign * (2.0**bits + part) for sign in (1, -1) for bits in (7, 8, 15, 16, 31, 32, 63, 64) for part in (0, -0.5, 1)
+]
+
+
+@pytest.mark.parametrize("to", INTEGERS)
+@pytest.mark.parametrize("of", [loom.float32, loom.float64])
+def test_lanes_of_floats_become_integers(of, to):
+    @loom.kernel
+    def converted(x: loom.array(dtype=of), y: loom.array(dtype=to)):
+        i = loom.tid()
+        y[i] = to(x[i])
+
+    x = np.array(NUMBERS, of.numpy)
+    y = np.zeros(x.size, to.numpy)
+    loom.launch(converted, x.size, [x, y])
+    for value, got in zip(x.tolist(), y.tolist(), strict=True):
+        limits = np.iinfo(to.numpy)
+        wide = 0 if np.isnan(value) else min(max(value, -1e30), 1e30)
+        assert got == min(max(int(wide), limits.min), limits.max)
+
+
 @loom.kernel
 def votes(a: INT, out: INT, limit: int):
     counts = loom.shared_array(shape=4, dtype=int)
@@ -425,7 +477,7 @@ def test_updates_whose_order_shows_are_in_order():
 
 def test_explanations():
     assert "threads run in groups of" in ring.explain()
-    assert "threads run one by one" in updates.explain()
+    assert "threads run one by one" in RAGGED["strict"].explain()
     assert "goes along rows of `x`, `y`: tiles" in rows.explain()
     assert "`sums` is updated by `atomic_add` alone" in updates.explain()
     text = softmax.explain()
@@ -436,5 +488,5 @@ def test_explanations():
 def test_on_every_engine(tier, passed_on_tier):
     assert (
         passed_on_tier(tier, __file__, "not on_every_engine and not explanations and not values")
-        == 1 + 4 + 21 + 6 + 1 + 1 + 5 + 4 + 4 + 24 + 1 + 1 + 3
+        == 1 + 4 + 21 + 6 + 1 + 1 + 5 + 4 + 4 + 24 + 2 + 16 + 1 + 1 + 3
     )

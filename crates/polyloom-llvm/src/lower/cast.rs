@@ -38,6 +38,9 @@ pub(crate) fn cast(arith: &ArithContext<'_, '_>, value: Val, from: Scalar, to: S
         }
         (Scalar::F32, Scalar::F64) => ir.fpext(value, ty),
         (Scalar::F64, Scalar::F32) => ir.fptrunc(value, ty),
+        _ if from.is_float() && ir.n_lanes(value) > 1 && !arith.processor.is_gpu => {
+            float_lanes_to_int(ir, value, ty, to)
+        }
         _ if from.is_float() => {
             let name = if to.is_signed_int() { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
             ir.intrinsic(name, &[ty, ir.type_of(value)], &[value])
@@ -48,6 +51,26 @@ pub(crate) fn cast(arith: &ArithContext<'_, '_>, value: Val, from: Scalar, to: S
         _ if to.bits() == from.bits() => value,
         _ if from.is_signed_int() => ir.sext(value, ty),
         _ => ir.zext(value, ty),
+    }
+}
+
+/// Converts floats to the nearest integers toward zero, saturating, and NaN to zero. LLVM 22 takes vectors apart for its
+/// own operation.
+fn float_lanes_to_int(ir: &IrEmitter<'_>, value: Val, ty: Ty, to: Scalar) -> Val {
+    let float = ir.type_of(value);
+    let (is_signed, bits) = (to.is_signed_int(), to.bits());
+    // Powers of two are exact.
+    let end = 2f64.powi(bits as i32 - i32::from(is_signed));
+    let least = ir.float_const(float, if is_signed { -end } else { 0.0 });
+    let above = ir.fcmp(OGE, value, ir.float_const(float, end));
+    let within = ir.and(ir.fcmp(OGE, value, least), ir.not(above));
+    let safe = ir.select(within, value, ir.zero(float));
+    let most = u64::MAX >> (64 - bits + u32::from(is_signed));
+    let converted = if is_signed { ir.fptosi(safe, ty) } else { ir.fptoui(safe, ty) };
+    let bounded = ir.select(above, ir.int_const(ty, most), converted);
+    match is_signed {
+        true => ir.select(ir.fcmp(OLT, value, least), ir.int_const(ty, 1 << (bits - 1)), bounded),
+        false => bounded,
     }
 }
 
