@@ -88,7 +88,7 @@ class Tensor:
 
     def __add__(self, other):
         mine = self.read()
-        return Tensor.new(x + y for x, y in zip(mine, self.operand(other, len(mine))))
+        return Tensor.new(x + y for x, y in zip(mine, self.operand(other, len(mine)), strict=False))
 
     __radd__ = __mul__ = __rmul__ = __sub__ = __add__
 
@@ -96,8 +96,8 @@ class Tensor:
         return Tensor.new(-x for x in self.read())
 
     def __iadd__(self, other):
-        values = [x + y for x, y in zip(self.read(), self.operand(other, len(self.indices)))]
-        for i, value in zip(self.indices, values):
+        values = [x + y for x, y in zip(self.read(), self.operand(other, len(self.indices)), strict=False)]
+        for i, value in zip(self.indices, values, strict=False):
             self.buffer.write(i, value)
         return self
 
@@ -110,7 +110,7 @@ class Tensor:
 
     def __setitem__(self, key, value):
         indices = self.indices[key] if isinstance(key, slice) else [self.indices[key % len(self.indices)]]
-        for i, v in zip(indices, self.operand(value, len(indices))):
+        for i, v in zip(indices, self.operand(value, len(indices)), strict=False):
             self.buffer.write(i, v)
 
     def __iter__(self):
@@ -258,7 +258,10 @@ class Writer:
         kind = "view" if self.random.random() < 0.12 else "op"
         self.n_ops += 1
         name = f"ops.{kind}{self.n_ops}"
-        operand = lambda: self.op(depth + 1) if depth < 2 and self.random.random() < 0.2 else self.name()
+
+        def operand():
+            return self.op(depth + 1) if depth < 2 and self.random.random() < 0.2 else self.name()
+
         choice = self.random.random()
         if choice < 0.08:
             return f"{name}([{operand()}, {operand()}], {self.random.choice(['1', 'k', 'b'])})"
@@ -275,22 +278,82 @@ class Writer:
         t, n, m = self.target(), self.name(), self.name()
         return self.random.choice(
             [
-                f"{t} = {n}", f"{t} = {n} + {m}", f"{t} += {m}", f"{t}[0] = 1", f"{t}[1:3] += {n}", f"{t} = {n}[0:3]",
-                f"{t} = {n}.T", f"{t} = {n}.reshape(4)", f"{t} = {n}.copy()", f"k = {n}.item()", "k = k + 1", "k = 2",
-                f"l.append({n})", "l[0] += 1", f"{t} = l[-1]", f"l = [{n}, {m}]", f"d['k'] = {n}", "d['k'] += 1",
-                f"{t} = d['k']", f"d = {{'k': {n}}}", f"box.v = {n}", "box.v += 1", f"{t} = box.v", f"foo({n})", "foo()",
-                f"{t} = foo({n})", f"{t} = foo()", f"s = f'{{{n}}}'", f"s = {n}.shape", f"s = {n}.sum()",
-                f"{t} = {n} if flag else {m}", f"{t}, {self.target()} = {n}, {m}", f"x, y = y, x", f"{t}.fill(3)",
-                f"({t},) = [{n}]", f"p, *r = {n}, {m}", "r[0] += 1", f"{t} = (lambda u: u)({n})",
-                f"s = [w for w in {n}]", f"[w.fill(1) for w in l]", f"l = [{n}] + l", f"s = {n} is {m}",
-                f"{t} = max([{n}], key=id)", f"G.append({n})", "s = len(l)", f"s = repr({n})", f"{t} = -{n}",
-                f"for w in l: w += 1", f"for w in {n}: w += 1", f"foo(*[{n}])", f"foo(k={n})", f"l += [{n}]",
-                f"s = {n} and 1", f"e = (w for w in [{n}])", "foo(*e)", f"{t} = ident({n})", f"bump({n})",
-                f"{t} = l.pop() if len(l) > 1 else {n}", f"h = {n}.fill",
-                "h(2)", f"items = list(d.values())", "items[0] += 1", f"{t} = dict(q={n})['q']", f"d.update(k={n})",
-                f"{t} = d.get('k')", f"{t} = G[-1]", f"l[0] = {n}", f"l[0:1] = [{n}]", f"ident.tag = {n}",
-                f"d[{n}] = 1", "for w in d: w = w", f"type({n}).fill({m}, 2)", f"m = {n}.fill; foo(m)",
-                f"s = [{n} for {n} in [{m}]]", f"{t} = [w for w in [{n}]][0]", f"{t} = ({n}, {m})[1]",
+                f"{t} = {n}",
+                f"{t} = {n} + {m}",
+                f"{t} += {m}",
+                f"{t}[0] = 1",
+                f"{t}[1:3] += {n}",
+                f"{t} = {n}[0:3]",
+                f"{t} = {n}.T",
+                f"{t} = {n}.reshape(4)",
+                f"{t} = {n}.copy()",
+                f"k = {n}.item()",
+                "k = k + 1",
+                "k = 2",
+                f"l.append({n})",
+                "l[0] += 1",
+                f"{t} = l[-1]",
+                f"l = [{n}, {m}]",
+                f"d['k'] = {n}",
+                "d['k'] += 1",
+                f"{t} = d['k']",
+                f"d = {{'k': {n}}}",
+                f"box.v = {n}",
+                "box.v += 1",
+                f"{t} = box.v",
+                f"foo({n})",
+                "foo()",
+                f"{t} = foo({n})",
+                f"{t} = foo()",
+                f"s = f'{{{n}}}'",
+                f"s = {n}.shape",
+                f"s = {n}.sum()",
+                f"{t} = {n} if flag else {m}",
+                f"{t}, {self.target()} = {n}, {m}",
+                "x, y = y, x",
+                f"{t}.fill(3)",
+                f"({t},) = [{n}]",
+                f"p, *r = {n}, {m}",
+                "r[0] += 1",
+                f"{t} = (lambda u: u)({n})",
+                f"s = [w for w in {n}]",
+                "[w.fill(1) for w in l]",
+                f"l = [{n}] + l",
+                f"s = {n} is {m}",
+                f"{t} = max([{n}], key=id)",
+                f"G.append({n})",
+                "s = len(l)",
+                f"s = repr({n})",
+                f"{t} = -{n}",
+                "for w in l: w += 1",
+                f"for w in {n}: w += 1",
+                f"foo(*[{n}])",
+                f"foo(k={n})",
+                f"l += [{n}]",
+                f"s = {n} and 1",
+                f"e = (w for w in [{n}])",
+                "foo(*e)",
+                f"{t} = ident({n})",
+                f"bump({n})",
+                f"{t} = l.pop() if len(l) > 1 else {n}",
+                f"h = {n}.fill",
+                "h(2)",
+                "items = list(d.values())",
+                "items[0] += 1",
+                f"{t} = dict(q={n})['q']",
+                f"d.update(k={n})",
+                f"{t} = d.get('k')",
+                f"{t} = G[-1]",
+                f"l[0] = {n}",
+                f"l[0:1] = [{n}]",
+                f"ident.tag = {n}",
+                f"d[{n}] = 1",
+                "for w in d: w = w",
+                f"type({n}).fill({m}, 2)",
+                f"m = {n}.fill; foo(m)",
+                f"s = [{n} for {n} in [{m}]]",
+                f"{t} = [w for w in [{n}]][0]",
+                f"{t} = ({n}, {m})[1]",
             ]
         )
 
@@ -310,8 +373,13 @@ class Writer:
                     lines.append(f"{pad}else:")
                     lines += self.statements(indent + 1, depth + 1, self.random.randint(1, 2))
             elif choice < 0.9:
-                head = self.random.choice(["for i in range(3):", f"for {self.target()} in [{self.name()}, {self.name()}]:",
-                                           "for i, w in enumerate(list(l)):"])
+                head = self.random.choice(
+                    [
+                        "for i in range(3):",
+                        f"for {self.target()} in [{self.name()}, {self.name()}]:",
+                        "for i, w in enumerate(list(l)):",
+                    ]
+                )
                 lines.append(pad + head)
                 lines += self.statements(indent + 1, depth + 1, self.random.randint(1, 4))
                 if self.random.random() < 0.3:
@@ -328,9 +396,13 @@ class Writer:
                 elif default:
                     lines.append(f"{pad}    u += 1")
                 else:
-                    lines.append(f"{pad}    {self.random.choice(['return ', ''])}{self.random.choice(['z', 'y', 'c'])}.fill(2)")
+                    lines.append(
+                        f"{pad}    {self.random.choice(['return ', ''])}{self.random.choice(['z', 'y', 'c'])}.fill(2)"
+                    )
                 if self.random.random() < 0.7:
-                    lines.append(f"{pad}{self.random.choice([f'{name}()', f'foo({name})', f'{self.target()} = foo({name})'])}")
+                    lines.append(
+                        f"{pad}{self.random.choice([f'{name}()', f'foo({name})', f'{self.target()} = foo({name})'])}"
+                    )
             elif choice < 0.96:
                 lines.append(f"{pad}try:")
                 lines += self.statements(indent + 1, depth + 1, self.random.randint(1, 3))
@@ -351,22 +423,37 @@ class Writer:
 
     def helper(self):
         self.n_ops += 1
-        return self.random.choice(
-            [
-                ["def ident(u):", "    return u"],
-                ["def ident(u):", f"    return ops.op{self.n_ops}(u)"],
-                ["def ident(u):", "    G.append(u)", "    return u[0:2]"],
-                ["def ident(u):", "    if len(G) > 1:", "        return u", "    return G[0]"],
-                ["def ident(u):", "    try:", "        return u", "    finally:", "        u += 1"],
-                ["def ident(u):", "    for v in [u, G]:", "        try:", "            if v is G: break", "        finally:",
-                 "            u = G[0]", "    return u"],
-            ]
-        ) + ["def bump(u, kept=[]):"] + self.random.choice([["    u += 1"], ["    kept.append(u)", "    kept[0] += 1"], ["    return u"]])
+        return (
+            self.random.choice(
+                [
+                    ["def ident(u):", "    return u"],
+                    ["def ident(u):", f"    return ops.op{self.n_ops}(u)"],
+                    ["def ident(u):", "    G.append(u)", "    return u[0:2]"],
+                    ["def ident(u):", "    if len(G) > 1:", "        return u", "    return G[0]"],
+                    ["def ident(u):", "    try:", "        return u", "    finally:", "        u += 1"],
+                    [
+                        "def ident(u):",
+                        "    for v in [u, G]:",
+                        "        try:",
+                        "            if v is G: break",
+                        "        finally:",
+                        "            u = G[0]",
+                        "    return u",
+                    ],
+                ]
+            )
+            + ["def bump(u, kept=[]):"]
+            + self.random.choice([["    u += 1"], ["    kept.append(u)", "    kept[0] += 1"], ["    return u"]])
+        )
 
     def program(self):
         lines = ["from polyloom import ops", "G = []"] + self.helper()
-        lines += ["def f(a, b, c, flag, box, world):", "    x, y, z, t = a, b, c, a", "    k, l, d, s = 1, [a], {'k': b}, None",
-                  "    p, r, e, h, items = None, [a], (), c.fill, [a]"]
+        lines += [
+            "def f(a, b, c, flag, box, world):",
+            "    x, y, z, t = a, b, c, a",
+            "    k, l, d, s = 1, [a], {'k': b}, None",
+            "    p, r, e, h, items = None, [a], (), c.fill, [a]",
+        ]
         lines += self.statements(1, 0, self.random.randint(4, 12))
         lines += ["    return x, y, z, t, l, d"]
         return "\n".join(lines) + "\n"
@@ -446,7 +533,7 @@ def wrong_moment(group, names, moment):
 def check(source, report, seed):
     log, _ = run(source, seed)
     n_checked = 0
-    for group, moments in zip(report["groups"], report["exec_at"]):
+    for group, moments in zip(report["groups"], report["exec_at"], strict=False):
         if len(group) == 1:
             continue
         names = [report["calls"][call] for call in group]
@@ -470,7 +557,7 @@ def main():
     done = subprocess.run([arguments.example], input=json.dumps(sources), capture_output=True, text=True, check=True)
     reports = json.loads(done.stdout)
     n_groups = n_runs = n_wrong = n_incomplete = 0
-    for i, (source, report) in enumerate(zip(sources, reports)):
+    for i, (source, report) in enumerate(zip(sources, reports, strict=False)):
         if report is None:
             continue
         n_incomplete += report["incomplete"]
@@ -483,12 +570,16 @@ def main():
             n_runs += checked
             if wrong:
                 n_wrong += 1
-                print(f"program {i}, run {seed}: {wrong}\n{json.dumps(report['groups'])} {json.dumps(report['exec_at'])}")
+                print(
+                    f"program {i}, run {seed}: {wrong}\n{json.dumps(report['groups'])} {json.dumps(report['exec_at'])}"
+                )
                 print(f"{json.dumps(report['calls'])}\n{source}")
                 if not arguments.all:
                     sys.exit(1)
                 break
-    print(f"{len(sources)} programs ({n_incomplete} given up), {n_groups} groups of several calls, {n_runs} runs of them, {n_wrong} wrong")
+    print(
+        f"{len(sources)} programs ({n_incomplete} given up), {n_groups} groups of several calls, {n_runs} runs of them, {n_wrong} wrong"
+    )
     sys.exit(n_wrong > 0)
 
 

@@ -266,7 +266,7 @@ impl CaptureInterpreter<'_> {
         let elements = self.exact_elements(value).filter(|_| level < 4);
         let roots = self.deep_roots(&[value]);
         match elements {
-            Some(elements) if elements.len() <= super::CaptureLimits::LIST_OPERANDS => {
+            Some(elements) if elements.len() <= super::limits::CaptureLimits::LIST_OPERANDS => {
                 for element in elements {
                     self.add_operands(keyword.clone(), element, operands, level + 1);
                 }

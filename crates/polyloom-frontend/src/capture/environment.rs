@@ -210,7 +210,7 @@ impl CaptureEnvironment for FileCaptureEnvironment {
     fn meaning(&self, name: &str) -> GlobalMeaning {
         match self.local_meaning(name) {
             Some(meaning) => meaning,
-            None if super::builtin_call::is_python_builtin(name) => GlobalMeaning::Builtin,
+            None if super::builtin_table::is_python_builtin(name) => GlobalMeaning::Builtin,
             // A file may be a fragment, as a cell of a notebook is, whose imports are elsewhere.
             None => match name {
                 "ops" => GlobalMeaning::Path("polyloom.ops".into()),

@@ -1,9 +1,9 @@
 //! Calls of functions of the program, whose bodies are walked where they are called.
 
-use super::CaptureLimits;
 use super::call::CallArguments;
 use super::frame::{CaptureFrame, FrameKind};
 use super::interpreter::CaptureInterpreter;
+use super::limits::CaptureLimits;
 use super::object::ElementKey;
 use super::object::{CONSTANT, ContainerKind, FunctionObject, FunctionSource, ObjectKind, ValueId};
 use super::scope::ScopeBindings;

@@ -4,9 +4,9 @@
 //! objects that it may refer to, and records events. What may have escaped and what containers may hold only grows,
 //! so that branches need not keep that apart.
 
-use super::CaptureLimits;
 use super::environment::{CaptureEnvironment, HelperFunction, OpCatalogue};
 use super::frame::{BlockExitCounts, CaptureFrame, CaptureState, LoopExits};
+use super::limits::CaptureLimits;
 use super::object::{
     ContainerContents, ContainerKind, EXTERNAL, FunctionObject, FunctionSource, ObjectId, ObjectKind, ObjectSet,
     ObjectSite, ObjectTable, PLAIN, ValueId, normalise, union,

@@ -20,6 +20,7 @@
 //! grouping is about `ops.*`.
 
 mod builtin_call;
+mod builtin_table;
 mod call;
 mod control;
 mod element;
@@ -30,6 +31,7 @@ mod frame;
 mod grouping;
 mod inline;
 mod interpreter;
+mod limits;
 mod method;
 mod object;
 mod repeat;
@@ -57,27 +59,6 @@ use rustc_hash::FxHashMap;
 use scope::ScopeBindings;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Bounds that analysis gives up at. A function beyond them is not fused.
-struct CaptureLimits;
-
-impl CaptureLimits {
-    /// Statements and expressions that are walked, each as often as it is, and other work in proportion.
-    const STEPS: usize = 150_000;
-    /// The part of these in helpers, beyond which further ones are unknown code.
-    const INLINED_STEPS: usize = 20_000;
-    /// Expressions, statements and helpers inside of one another.
-    const DEPTH: usize = 160;
-    /// Events, and values and objects in proportion.
-    const EVENTS: usize = 40_000;
-    /// Walks of a loop until nothing changes.
-    const PASSES: usize = 8;
-    /// Helpers inside of one another.
-    const INLINED: usize = 5;
-    /// Elements of a list that are operands one by one.
-    const LIST_OPERANDS: usize = 64;
-    const GUARDS: usize = 4096;
-}
 
 /// Captures a function of a file: finds its `ops.*` calls and what may run as one kernel. Returns nothing if there is no
 /// such function.

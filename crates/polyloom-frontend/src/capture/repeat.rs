@@ -3,9 +3,9 @@
 //! A body is walked until the values at its head do not change. Between two walks, what it has made becomes what
 //! earlier iterations have made, so that a tensor of this iteration is never taken for that of the one before.
 
-use super::CaptureLimits;
 use super::frame::{CaptureState, FrameKind, LoopExits};
 use super::interpreter::CaptureInterpreter;
+use super::limits::CaptureLimits;
 use super::object::ContainerContents;
 use super::object::{
     ContainerKind, EXTERNAL, FunctionObject, ObjectId, ObjectKind, ObjectSet, ValueId, normalise, union,

@@ -28,6 +28,7 @@ pub(crate) mod cast;
 mod choice_tables;
 mod control;
 mod control_frame;
+mod copy_updates;
 mod cost;
 mod entry;
 mod full_blocks;
