@@ -577,9 +577,8 @@ def main():
                 if not arguments.all:
                     sys.exit(1)
                 break
-    print(
-        f"{len(sources)} programs ({n_incomplete} given up), {n_groups} groups of several calls, {n_runs} runs of them, {n_wrong} wrong"
-    )
+    counts = f"{len(sources)} programs ({n_incomplete} given up), {n_groups} groups of several calls"
+    print(f"{counts}, {n_runs} runs of them, {n_wrong} wrong")
     sys.exit(n_wrong > 0)
 
 
