@@ -26,6 +26,7 @@ pub mod sim;
 pub use args::{ArgArray, ArgBlock, ArgError, ArrayElement, Footprint, KernelParams};
 pub use background::close as close_background;
 pub use cache::{CacheError, CodeCache};
+pub use cpu::candidates::CandidateInfo;
 pub use cpu::checksum::checksum;
 pub use cpu::clear::clear_memory;
 pub use cpu::device::{CpuDevice, DeviceError, LaunchObserver, Tier, TierPolicy};

@@ -89,7 +89,7 @@ impl Kernel {
                 let mut facts = if target.dense { self.params().dense_facts() } else { ArgFacts::default() };
                 // Arrays count as aligned, because memory that is allocated on a GPU begins at a multiple of 256.
                 facts.arrays.iter_mut().for_each(|array| array.aligned = true);
-                let variant = CodeVariant { launch_rank: self.natural_rank(), facts };
+                let variant = CodeVariant::new(self.natural_rank(), facts);
                 self.emit_for_gpu(&variant, &target, forms)
             }
             Form::Cubin => Ok(vec![self.cubin(&self.gpu_target(options))?]),
@@ -108,7 +108,7 @@ impl Kernel {
         options: &EmitOptions,
     ) -> Result<Vec<Vec<u8>>, EmitError> {
         let (module, kernel) = self.module();
-        let variant = CodeVariant { launch_rank: self.natural_rank(), facts: ArgFacts::default() };
+        let variant = CodeVariant::new(self.natural_rank(), ArgFacts::default());
         let sources = options.comments.then(|| self.sources());
         let request = EmitRequest { module, kernel, variant: &variant, entry: self.name(), sources };
         Ok(TextEmitter { target, options: self.options() }.emit_forms(&request, forms)?)
@@ -135,7 +135,7 @@ impl Kernel {
         let facts = if forms == [Form::Obj] { ArgFacts::default() } else { on_cpu.dense_facts() };
         // The launch of a kernel of blocks has one axis, because its threads are the blocks, in a row.
         let launch_rank = if self.needs_blocks() { 1 } else { self.natural_rank() };
-        let variant = CodeVariant { launch_rank, facts };
+        let variant = CodeVariant::new(launch_rank, facts);
         let (module, kernel) = (&source.prepared, source.prepared_kernel);
         let entry = &module.functions[kernel].name;
         let sources = (forms == [Form::Strategy]).then(|| self.sources());

@@ -37,7 +37,9 @@ impl FullBlocks {
         func.walk(func.body, &mut |inst: Inst, data| {
             let (Op::Min, &[a, b]) = (data.op, &data.operands[..]) else { return };
             let is_left = |value: Value| match computed(func, value) {
-                Some((Op::Sub, operands)) => matches!(computed(func, operands[0]), Some((Op::Cast, of)) if of[0] == count),
+                Some((Op::Sub, operands)) => {
+                    matches!(computed(func, operands[0]), Some((Op::Cast, of)) if of[0] == count)
+                }
                 _ => false,
             };
             let is_extent = |value: Value| func.param_index(value).is_some_and(|param| facts.scalar(param).is_some());
@@ -49,7 +51,6 @@ impl FullBlocks {
         });
         Some(FullBlocks { count, n_threads, row_ends })
     }
-
 }
 
 impl FunctionLowering<'_, '_> {

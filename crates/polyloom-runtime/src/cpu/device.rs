@@ -7,6 +7,7 @@ use polyloom_codegen::Backend;
 use polyloom_ir::Op;
 use polyloom_ir::interp::{GlobalSums, ObservedOp};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Describes how a kernel is executed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -75,6 +76,7 @@ pub struct CpuDevice {
     interpreted_sums: GlobalSums,
     most_interpreted_steps: Option<u64>,
     observer: Option<Arc<dyn LaunchObserver>>,
+    is_deterministic: AtomicBool,
 }
 
 /// Watches what the interpreter does.
@@ -99,6 +101,7 @@ impl CpuDevice {
             interpreted_sums: GlobalSums::Exact,
             most_interpreted_steps: None,
             observer: None,
+            is_deterministic: AtomicBool::new(false),
         }
     }
 
@@ -150,6 +153,18 @@ impl CpuDevice {
     #[must_use]
     pub fn with_observer(self, observer: Arc<dyn LaunchObserver>) -> CpuDevice {
         CpuDevice { observer: Some(observer), ..self }
+    }
+
+    /// Sets whether the model alone decides how threads run. Otherwise launches of hot kernels may measure candidates,
+    /// whose bits may differ in the modes `contract` and `fast`.
+    pub fn set_deterministic(&self, is_deterministic: bool) {
+        self.is_deterministic.store(is_deterministic, Ordering::Relaxed);
+    }
+
+    /// Returns true if the model alone decides how threads run.
+    #[inline]
+    pub fn is_deterministic(&self) -> bool {
+        self.is_deterministic.load(Ordering::Relaxed)
     }
 
     /// Who is told of what its interpreter does.
