@@ -30,7 +30,7 @@ pub use cpu::candidates::CandidateInfo;
 pub use cpu::checksum::checksum;
 pub use cpu::clear::clear_memory;
 pub use cpu::device::{CpuDevice, DeviceError, LaunchObserver, Tier, TierPolicy};
-pub use cpu::kernel::{CpuKernel, VariantInfo};
+pub use cpu::kernel::{CpuKernel, MeasuredCandidates, VariantInfo};
 pub use cpu::kernel_source::{InterpretableHir, KernelSource};
 pub use cpu::launch::{VariantChoice, interpret_thread, launch, launch_if_short};
 pub use cpu::pool::{MAX_THREADS, num_threads, set_num_threads};

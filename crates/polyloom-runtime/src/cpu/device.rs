@@ -1,13 +1,15 @@
 //! The CPU as a device: its back ends and how they are used.
 
+use super::kernel::KernelInner;
 use super::pool::{MAX_THREADS, threads_from_env};
 use crate::background;
 use crate::cache::{CacheError, CodeCache};
+use crate::fork::without_fork;
 use polyloom_codegen::Backend;
 use polyloom_ir::Op;
 use polyloom_ir::interp::{GlobalSums, ObservedOp};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Describes how a kernel is executed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -77,6 +79,9 @@ pub struct CpuDevice {
     most_interpreted_steps: Option<u64>,
     observer: Option<Arc<dyn LaunchObserver>>,
     is_deterministic: AtomicBool,
+    /// Kernels and the slots of their variants whose candidates have been measured. It is locked `without_fork`, because
+    /// a forked child has to find it unlocked.
+    measured: Mutex<Vec<(Weak<KernelInner>, usize)>>,
 }
 
 /// Watches what the interpreter does.
@@ -102,6 +107,7 @@ impl CpuDevice {
             most_interpreted_steps: None,
             observer: None,
             is_deterministic: AtomicBool::new(false),
+            measured: Mutex::default(),
         }
     }
 
@@ -156,9 +162,27 @@ impl CpuDevice {
     }
 
     /// Sets whether the model alone decides how threads run. Otherwise launches of hot kernels may measure candidates,
-    /// whose bits may differ in the modes `contract` and `fast`.
+    /// whose bits may differ in the modes `contract` and `fast`. What has been measured before counts again when it is set
+    /// back; kernels that become hot meanwhile are not measured later.
     pub fn set_deterministic(&self, is_deterministic: bool) {
-        self.is_deterministic.store(is_deterministic, Ordering::Relaxed);
+        self.is_deterministic.store(is_deterministic, Ordering::SeqCst);
+        for (kernel, slot) in self.with_measured(|measured| measured.clone()) {
+            if let Some(kernel) = kernel.upgrade() {
+                kernel.choose_again(slot);
+            }
+        }
+    }
+
+    /// Notes that candidates of a variant have been measured.
+    pub(crate) fn note_measured(&self, kernel: Weak<KernelInner>, slot: usize) {
+        self.with_measured(|measured| {
+            measured.retain(|(kernel, _)| kernel.strong_count() > 0);
+            measured.push((kernel, slot));
+        });
+    }
+
+    fn with_measured<R>(&self, work: impl FnOnce(&mut Vec<(Weak<KernelInner>, usize)>) -> R) -> R {
+        without_fork(|| work(&mut self.measured.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Returns true if the model alone decides how threads run.

@@ -58,6 +58,15 @@ pub struct VariantInfo {
     pub error: Option<CodegenError>,
 }
 
+/// What has been measured of the candidates of a kernel, for people to look at.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MeasuredCandidates {
+    /// Holds what holds of the arguments of the launches.
+    pub facts: ArgFacts,
+    /// The candidates, the model's choice first.
+    pub candidates: Vec<CandidateInfo>,
+}
+
 pub(crate) struct KernelInner {
     pub(crate) device: Arc<CpuDevice>,
     pub(crate) source: KernelSource,
@@ -199,7 +208,25 @@ impl CpuKernel {
 
     /// Its variants, in the order they were made.
     pub fn variants(&self) -> Vec<VariantInfo> {
-        self.inner.iter_variants().map(VariantState::info).collect()
+        self.inner.iter_variants().map(|variant| self.inner.info(variant)).collect()
+    }
+
+    /// What has been measured of candidates: of the kernel's variants, or else, of launches of this rank over dense arrays
+    /// that overlap none, by a process before that had the same cache.
+    pub fn measured_candidates(&self, launch_rank: u8) -> Vec<MeasuredCandidates> {
+        let of_variant = |info: VariantInfo| MeasuredCandidates { facts: info.facts, candidates: info.candidates };
+        let mut found: Vec<_> = self.variants().into_iter().map(of_variant).collect();
+        found.retain(|measured| !measured.candidates.is_empty());
+        if found.is_empty() {
+            let of_cache = |key| {
+                let facts = self.inner.plan.facts(key);
+                let samples = self.inner.measured(&CodeVariant::new(launch_rank, facts.clone()))?;
+                let candidates = candidates::infos(&samples, self.inner.chosen(&samples)).to_vec();
+                Some(MeasuredCandidates { facts, candidates })
+            };
+            found.extend([FactKey::DENSE, FactKey::DENSE.aligned()].into_iter().filter_map(of_cache));
+        }
+        found
     }
 
     /// Compiles the variant that assumes nothing but the rank, unless there is one.
@@ -219,6 +246,29 @@ impl CpuKernel {
 }
 
 impl KernelInner {
+    fn info(&self, variant: &VariantState) -> VariantInfo {
+        VariantInfo {
+            launch_rank: variant.launch_rank,
+            facts: variant.variant.facts.clone(),
+            tier: variant.tier(),
+            launches: variant.n_launches(),
+            ns_per_thread: variant.ns_per_thread(),
+            candidates: self.candidates_of(variant),
+            error: variant.error.get().cloned(),
+        }
+    }
+
+    /// What is known of the candidates of a variant.
+    fn candidates_of(&self, variant: &VariantState) -> Vec<CandidateInfo> {
+        let (samples, is_over) = match variant.choice.get() {
+            None => return Vec::new(),
+            Some(CandidateChoice::Trial(trial)) => (trial.samples(), !trial.is_running()),
+            Some(CandidateChoice::Known(samples)) => (samples.clone(), true),
+        };
+        let used = if is_over { self.chosen(&samples) } else { 0 };
+        candidates::infos(&samples, used).to_vec()
+    }
+
     fn iter_variants(&self) -> impl Iterator<Item = &VariantState> {
         // SAFETY: slots are filled in order with pointers from `Box::into_raw` that are freed when `self` drops.
         self.variants.iter().map_while(|slot| unsafe { slot.load(Ordering::Acquire).as_ref() })
@@ -325,6 +375,9 @@ impl KernelInner {
         slot.store(state, Ordering::Release);
         // SAFETY: just made, and freed only when `self` drops.
         let state = unsafe { &*state };
+        if state.choice.get().is_some() {
+            self.note_measured(state);
+        }
         if promotable && is_quick && self.is_better_cached(state) {
             tiers::promote(self, state);
         }
@@ -361,7 +414,7 @@ impl KernelInner {
 
     /// Recompiles a variant, or lets launches measure its candidates if it has optimised code; gives whether there will
     /// be more to do when it stays hot.
-    pub(crate) fn improve(&self, variant: &VariantState) -> bool {
+    pub(crate) fn improve(self: &Arc<Self>, variant: &VariantState) -> bool {
         if variant.tier() == Tier::Optimized {
             self.begin_trial(variant);
             return false;
@@ -372,6 +425,7 @@ impl KernelInner {
                 self.install(variant, code, tier);
                 if let Some(samples) = samples {
                     variant.choose(CandidateChoice::Known(samples));
+                    self.note_measured(variant);
                 }
             }
             // Kept for whoever asks, so that the code there is goes on doing its work. Only this one job sets it.
@@ -423,9 +477,10 @@ impl KernelInner {
 
     /// Ends a trial: the faster candidate is what the variant runs from the next chunk on, and the samples are kept.
     #[cold]
-    pub(crate) fn end_trial(&self, variant: &VariantState, trial: &CandidateTrial) {
+    pub(crate) fn end_trial(self: &Arc<Self>, variant: &VariantState, trial: &CandidateTrial) {
         let samples = trial.samples();
         variant.entry.store(trial.entry(candidates::winner(&samples)) as *mut c_void, Ordering::Release);
+        self.note_measured(variant);
         if let Some(backend) = self.device.backend(Tier::Optimized) {
             let key = cache::samples_key(&self.source.hash, &**backend, &variant.variant);
             let object = CodeObject { bytes: candidates::to_bytes(&samples) };
@@ -459,6 +514,42 @@ impl KernelInner {
         cache.put(key, object);
         cache.loaded(&key, &code);
         Ok(code)
+    }
+
+    /// The candidate that launches run after these samples.
+    fn chosen(&self, samples: &[CandidateSamples; 2]) -> usize {
+        if self.device.is_deterministic() { 0 } else { candidates::winner(samples) }
+    }
+
+    /// Notes that samples have decided what the variant runs, so that the device can take it back.
+    fn note_measured(self: &Arc<Self>, variant: &VariantState) {
+        let Some(slot) = self.slot_of(variant) else { return };
+        self.device.note_measured(Arc::downgrade(self), slot);
+        // Whoever made the device deterministic meanwhile may not have seen the note.
+        if self.device.is_deterministic() {
+            self.choose_again(slot);
+        }
+    }
+
+    /// Gives a variant whose candidates have been measured the code that the device wants now: the model's choice or the
+    /// winner.
+    pub(crate) fn choose_again(&self, slot: usize) {
+        let Some(variant) = self.variant_at(slot) else { return };
+        let entry = match variant.choice.get() {
+            None => return,
+            Some(CandidateChoice::Trial(trial)) => trial.entry(self.chosen(&trial.samples())),
+            Some(CandidateChoice::Known(samples)) => {
+                let winner = self.chosen(samples);
+                let lanes = (winner > 0).then_some(samples[winner].lanes);
+                // What cannot be compiled any more was compiled once, and goes on running.
+                let code = self.build(&variant.variant.clone().with_lanes(lanes), Tier::Optimized);
+                let Ok(code) = code else { return };
+                let entry = code.entry();
+                self.keep(code);
+                entry
+            }
+        };
+        variant.entry.store(entry as *mut c_void, Ordering::Release);
     }
 
     /// Returns true if the cache has the code that the variant would be recompiled to.
@@ -558,32 +649,9 @@ impl VariantState {
         without_fork(|| drop(self.choice.set(choice)));
     }
 
-    /// What is known of its candidates.
-    fn candidates(&self) -> Vec<CandidateInfo> {
-        let (samples, is_over) = match self.choice.get() {
-            None => return Vec::new(),
-            Some(CandidateChoice::Trial(trial)) => (trial.samples(), !trial.is_running()),
-            Some(CandidateChoice::Known(samples)) => (samples.clone(), true),
-        };
-        let used = if is_over { candidates::winner(&samples) } else { 0 };
-        candidates::infos(&samples, used).to_vec()
-    }
-
     /// Number of launches so far, roughly.
     #[inline]
     pub(crate) fn n_launches(&self) -> u64 {
         self.launches.load(Ordering::Relaxed)
-    }
-
-    fn info(&self) -> VariantInfo {
-        VariantInfo {
-            launch_rank: self.launch_rank,
-            facts: self.variant.facts.clone(),
-            tier: self.tier(),
-            launches: self.launches.load(Ordering::Relaxed),
-            ns_per_thread: self.ns_per_thread(),
-            candidates: self.candidates(),
-            error: self.error.get().cloned(),
-        }
     }
 }

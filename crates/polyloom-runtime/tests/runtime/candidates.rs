@@ -6,7 +6,7 @@ use polyloom_ir::FloatMode;
 use polyloom_runtime::{CandidateInfo, CodeCache, CpuDevice, CpuKernel, KernelSource, Tier, TierPolicy, VariantInfo};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Fewer than are aligned or not by chance, which would make variants.
@@ -158,4 +158,37 @@ fn launches_at_once_measure_together() {
         }
     });
     assert_eq!(optimizer.n_compiled.load(Ordering::SeqCst), 2);
+}
+
+static RIVAL_CHUNKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Saxpy that counts its calls.
+unsafe extern "C" fn counted_saxpy(args: *const u8, context: *const LaunchContext, begin: u64, end: u64) {
+    RIVAL_CHUNKS.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: passed on from the runtime.
+    unsafe { saxpy(args, context, begin, end) };
+}
+
+#[test]
+fn a_device_that_becomes_deterministic_goes_back_to_the_choice_of_the_model() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_, device) = undecided(saxpy_in::<80>, counted_saxpy, Some(directory.path()));
+    let measured = CpuKernel::new(device.clone(), saxpy_source("saxpy"));
+    measure(&measured);
+    device.wait_for_background();
+    // Another device reads what this one has measured, and has no code of the model's choice yet.
+    let (_, other) = undecided(saxpy_in::<80>, counted_saxpy, Some(directory.path()));
+    let known = CpuKernel::new(other.clone(), saxpy_source("saxpy"));
+    run_saxpy(&known, 10);
+    other.wait_for_background();
+    for (device, kernel) in [(device, measured), (other, known)] {
+        for is_deterministic in [false, true, false] {
+            device.set_deterministic(is_deterministic);
+            let before = RIVAL_CHUNKS.load(Ordering::SeqCst);
+            (0..10).for_each(|_| run_saxpy(&kernel, N));
+            let ran = RIVAL_CHUNKS.load(Ordering::SeqCst) - before;
+            assert_eq!(ran == 0, is_deterministic, "{ran} chunks");
+            assert_eq!(kernel.variants()[0].candidates[1].is_used, !is_deterministic);
+        }
+    }
 }
