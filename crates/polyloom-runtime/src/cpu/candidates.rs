@@ -53,7 +53,7 @@ pub struct CandidateInfo {
     pub ns_per_thread: Option<f32>,
     /// Number of samples.
     pub n_samples: usize,
-    /// True if launches run it, apart from those that still measure.
+    /// True if it has been chosen; of candidates that are still being measured, none has.
     pub is_used: bool,
 }
 
@@ -71,13 +71,13 @@ pub(crate) fn winner(samples: &[CandidateSamples; 2]) -> usize {
     usize::from(is_known && samples[1].median() < samples[0].median())
 }
 
-/// The samples of candidates for people to look at.
-pub(crate) fn infos(samples: &[CandidateSamples; 2], used: usize) -> [CandidateInfo; 2] {
+/// The samples of candidates for people to look at, and which of them is used if that is decided.
+pub(crate) fn infos(samples: &[CandidateSamples; 2], used: Option<usize>) -> [CandidateInfo; 2] {
     [0, 1].map(|index| CandidateInfo {
         lanes: samples[index].lanes,
         ns_per_thread: samples[index].median(),
         n_samples: samples[index].ns_per_thread.len(),
-        is_used: index == used,
+        is_used: used == Some(index),
     })
 }
 
@@ -235,7 +235,7 @@ mod tests {
         assert!(hopeless.is_rejected(1) && !hopeless.is_rejected(0));
         let reversed = trial();
         run(&reversed, |candidate, _| [9.0, 1.0][candidate]);
-        assert_eq!(infos(&reversed.samples(), 1).map(|info| info.n_samples), [MAX_SAMPLES; 2]);
+        assert_eq!(infos(&reversed.samples(), None).map(|info| info.n_samples), [MAX_SAMPLES; 2]);
         assert_eq!(winner(&reversed.samples()), 1);
     }
 

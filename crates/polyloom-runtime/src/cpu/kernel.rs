@@ -221,7 +221,7 @@ impl CpuKernel {
             let of_cache = |key| {
                 let facts = self.inner.plan.facts(key);
                 let samples = self.inner.measured(&CodeVariant::new(launch_rank, facts.clone()))?;
-                let candidates = candidates::infos(&samples, self.inner.chosen(&samples)).to_vec();
+                let candidates = candidates::infos(&samples, Some(self.inner.chosen(&samples))).to_vec();
                 Some(MeasuredCandidates { facts, candidates })
             };
             found.extend([FactKey::DENSE, FactKey::DENSE.aligned()].into_iter().filter_map(of_cache));
@@ -265,7 +265,7 @@ impl KernelInner {
             Some(CandidateChoice::Trial(trial)) => (trial.samples(), !trial.is_running()),
             Some(CandidateChoice::Known(samples)) => (samples.clone(), true),
         };
-        let used = if is_over { self.chosen(&samples) } else { 0 };
+        let used = is_over.then(|| self.chosen(&samples));
         candidates::infos(&samples, used).to_vec()
     }
 
