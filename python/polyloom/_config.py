@@ -16,7 +16,6 @@ _WITHOUT_EFFECT = (
     "cuda_arch_suffix",
     "cuda_output",
     "default_grid_stride",
-    "deterministic",
     "deterministic_debug",
     "deterministic_max_records",
     "enable_backward",
@@ -89,6 +88,18 @@ class Config:
         self._settings.check = value
 
     @property
+    def deterministic(self) -> bool:
+        """Whether an estimate alone decides how threads run on the CPU, whatever launches have measured. Otherwise hot
+        kernels may change from one way to another, and bits may change with it in the modes `"contract"` and `"fast"`.
+        `POLYLOOM_DETERMINISTIC=1` makes it true at first. Values of Warp's `DeterministicMode` may be given as well."""
+        return self._settings.deterministic
+
+    @deterministic.setter
+    def deterministic(self, value: Any) -> None:
+        mode = str(getattr(value, "value", value)).lower()
+        self._settings.deterministic = bool(value) and mode != "not_guaranteed"
+
+    @property
     def errors(self) -> Literal["definition", "launch"]:
         """Where it is an error that a kernel cannot be compiled: at its `"definition"`, or only at its `"launch"`,
         with a `SyntaxWarning` at the definition. `POLYLOOM_ERRORS` sets it at first."""
@@ -153,7 +164,9 @@ class Config:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_") or not hasattr(type(self), name):
-            known = ", ".join(("check", "errors", "float_mode", "lint", "num_threads", "tape_memory", "mode"))
+            known = ", ".join(
+                ("check", "deterministic", "errors", "float_mode", "lint", "num_threads", "tape_memory", "mode")
+            )
             raise AttributeError(
                 f"config has no setting {name!r}: there are {known}, and such of Warp's as change no result"
             )

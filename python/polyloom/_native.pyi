@@ -74,6 +74,7 @@ class StructType:
 
 class Config:
     check: bool
+    deterministic: bool
     float_mode: Literal["strict", "contract", "fast"]
     lint: bool
     num_threads: int

@@ -28,7 +28,7 @@ fn main() {
         let (module, kernel) =
             pipeline::prepared(&module, launch::kernel_of(&module), &options).expect("it can be prepared");
         let function = &module.functions[kernel];
-        let variant = CodeVariant { launch_rank: timed.shape.len() as u8, facts: launch::facts(function, &timed.args) };
+        let variant = CodeVariant::new(timed.shape.len() as u8, launch::facts(function, &timed.args));
 
         let (mut compile, mut load, mut loaded, mut size) = (Vec::new(), Vec::new(), None, 0);
         for _ in 0..200 {

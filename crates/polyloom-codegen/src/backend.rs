@@ -52,6 +52,22 @@ pub struct CodeVariant {
     pub launch_rank: u8,
     /// Holds what holds of the arguments.
     pub facts: ArgFacts,
+    /// The number of threads that run at a time, a power of two up to 64; unless given, the back end chooses. Back ends
+    /// that run threads one by one do not read it, nor do kernels whose threads are blocks have lanes.
+    pub lanes: Option<u32>,
+}
+
+impl CodeVariant {
+    /// A variant whose lanes the back end chooses.
+    pub fn new(launch_rank: u8, facts: ArgFacts) -> CodeVariant {
+        CodeVariant { launch_rank, facts, lanes: None }
+    }
+
+    /// The variant with another number of lanes.
+    #[must_use]
+    pub fn with_lanes(self, lanes: Option<u32>) -> CodeVariant {
+        CodeVariant { lanes, ..self }
+    }
 }
 
 /// Compiled code as bytes: position independent, cacheable, and understood by the back end that made it.
@@ -112,6 +128,13 @@ pub trait Backend: Emitter + Send + Sync {
     ///
     /// When the kernel is beyond what the back end can do.
     fn compile(&self, module: &Module, kernel: FuncId, variant: &CodeVariant) -> Result<CodeObject, CodegenError>;
+
+    /// The numbers of lanes between which an estimate cannot decide, so that only measuring can: first the one that is
+    /// chosen where the variant gives none. Empty if there is nothing to measure, because every candidate costs a
+    /// compilation.
+    fn candidates(&self, _module: &Module, _kernel: FuncId, _variant: &CodeVariant) -> Vec<u32> {
+        Vec::new()
+    }
 
     /// Makes an object of this back end callable.
     ///

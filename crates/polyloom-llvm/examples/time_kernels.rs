@@ -13,7 +13,7 @@ use polyloom_passes::pipeline;
 use std::time::Instant;
 
 /// Compiles a kernel and says how long that took.
-fn prepare(backend: &LlvmBackend, timed: &TimedKernel, form: Option<Form>) -> SubjectLaunch {
+fn prepare(backend: &LlvmBackend, timed: &TimedKernel, lanes: Option<u32>, form: Option<Form>) -> SubjectLaunch {
     let module = launch::module(timed.text);
     let (module, kernel) = pipeline::prepared(
         &module,
@@ -22,7 +22,7 @@ fn prepare(backend: &LlvmBackend, timed: &TimedKernel, form: Option<Form>) -> Su
     )
     .unwrap_or_else(|e| panic!("{e:?}"));
     let function = &module.functions[kernel];
-    let variant = CodeVariant { launch_rank: timed.shape.len() as u8, facts: launch::facts(function, &timed.args) };
+    let variant = CodeVariant::new(timed.shape.len() as u8, launch::facts(function, &timed.args)).with_lanes(lanes);
     if let Some(form) = form {
         let text = backend.emit(&EmitRequest::new(&module, kernel, &variant), form).unwrap_or_else(|e| panic!("{e}"));
         println!("{}", String::from_utf8_lossy(&text));
@@ -49,10 +49,8 @@ fn best(seconds: f64, mut work: impl FnMut()) -> f64 {
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let mut backend = LlvmBackend::new().expect("LLVM knows this machine");
-    if let Some(lanes) = args.next().and_then(|n| n.parse().ok()).filter(|&n| n > 0) {
-        backend = backend.with_lanes(lanes);
-    }
+    let backend = LlvmBackend::new().expect("LLVM knows this machine");
+    let lanes = args.next().and_then(|n| n.parse().ok()).filter(|&n| n > 0);
     let form = match args.next().as_deref() {
         Some("asm") => Some(Form::Asm),
         Some("ir") => Some(Form::LlvmIrOptimized),
@@ -63,7 +61,7 @@ fn main() {
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
 
     let time = |timed: &TimedKernel| {
-        let mut launch = prepare(&backend, timed, form);
+        let mut launch = prepare(&backend, timed, lanes, form);
         best(0.7, launch.whole())
     };
 
@@ -97,7 +95,7 @@ fn main() {
     if wanted("mandelbrot") {
         println!("Mandelbrot, 1024 x 1024, at most 256 iterations");
         let mut timed = kernels::mandelbrot(1024);
-        let mut launch = prepare(&backend, &timed, form);
+        let mut launch = prepare(&backend, &timed, lanes, form);
         let time = best(0.7, launch.whole());
         launch.finish(&mut timed.memory);
         let iterations: u64 = timed.memory.elements(Scalar::I32, timed.args[0]).iter().sum();

@@ -187,7 +187,7 @@ mod tests {
     fn a_library_is_used_again_after_its_code_has_gone_and_after_a_failure() {
         let module = parse_module("kernel @k() {\n return\n }", FileId::from_u32(0)).expect("the text is HIR");
         let kernel = module.find("k").expect("it has a kernel `k`");
-        let variant = CodeVariant { launch_rank: 1, facts: ArgFacts::default() };
+        let variant = CodeVariant::new(1, ArgFacts::default());
         let object = LlvmBackend::new().and_then(|llvm| llvm.compile(&module, kernel, &variant)).expect("it compiles");
         let object = emit::unwrap(&object).expect("it is an object of ours");
         let first = load(object, emit::ENTRY).expect("it loads")._library.0;

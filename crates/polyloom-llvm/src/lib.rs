@@ -34,7 +34,6 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct LlvmBackend {
     processor: Arc<target::HostProcessor>,
-    lanes: Option<u32>,
 }
 
 impl LlvmBackend {
@@ -44,7 +43,7 @@ impl LlvmBackend {
     ///
     /// When LLVM has no code generator for it.
     pub fn new() -> Result<LlvmBackend, CodegenError> {
-        Ok(LlvmBackend { processor: Arc::new(target::HostProcessor::host()?.clone()), lanes: None })
+        Ok(LlvmBackend { processor: Arc::new(target::HostProcessor::host()?.clone()) })
     }
 
     /// The back end for all processors of an x86-64 level: `x86-64`, `x86-64-v2`, `x86-64-v3` or `x86-64-v4`.
@@ -53,26 +52,18 @@ impl LlvmBackend {
     ///
     /// When the name is none of these or this is no x86-64 machine.
     pub fn for_cpu(name: &str) -> Result<LlvmBackend, CodegenError> {
-        Ok(LlvmBackend { processor: Arc::new(target::HostProcessor::level(name)?), lanes: None })
-    }
-
-    /// Runs this many threads at a time, a power of two up to 64, instead of choosing for each kernel. For tests and
-    /// measurements.
-    #[must_use]
-    pub fn with_lanes(mut self, lanes: u32) -> LlvmBackend {
-        self.lanes = Some(lanes.clamp(1, 64).next_power_of_two());
-        self
+        Ok(LlvmBackend { processor: Arc::new(target::HostProcessor::level(name)?) })
     }
 
     fn emit_as(&self, request: &EmitRequest<'_>, forms: &[Form]) -> Result<Vec<Vec<u8>>, CodegenError> {
         let EmitRequest { module, kernel, variant, entry, .. } = *request;
         let module = &*with_private_updates(module, kernel, variant);
         if forms == [Form::Strategy] {
-            let strategy = lower::Strategy::of(module, kernel, variant, &self.processor, self.lanes);
+            let strategy = lower::Strategy::of(module, kernel, variant, &self.processor);
             return Ok(vec![strategy.explain(module, kernel, variant, &self.processor, request.sources).into_bytes()]);
         }
         emit::emit(&self.processor, entry, forms, |ir| {
-            lower::kernel(ir, &self.processor, self.lanes, module, kernel, variant, entry)
+            lower::kernel(ir, &self.processor, module, kernel, variant, entry)
         })
     }
 }
@@ -102,15 +93,19 @@ impl Backend for LlvmBackend {
 
     fn fingerprint(&self) -> String {
         let (major, minor, patch) = inkwell::support::get_llvm_version();
-        let lanes = self.lanes.map(|lanes| format!(" {lanes} lanes")).unwrap_or_default();
         let (cpu, features) = (&self.processor.cpu, &self.processor.features);
-        format!("llvm {major}.{minor}.{patch} {} {cpu} {features}{lanes}", env!("CARGO_PKG_VERSION"))
+        format!("llvm {major}.{minor}.{patch} {} {cpu} {features}", env!("CARGO_PKG_VERSION"))
     }
 
     fn compile(&self, module: &Module, kernel: FuncId, variant: &CodeVariant) -> Result<CodeObject, CodegenError> {
         let request = EmitRequest { module, kernel, variant, entry: emit::ENTRY, sources: None };
         let made = self.emit_as(&request, &[Form::Obj])?;
         Ok(emit::wrap(made.first().map_or(&[], Vec::as_slice)))
+    }
+
+    fn candidates(&self, module: &Module, kernel: FuncId, variant: &CodeVariant) -> Vec<u32> {
+        let module = &*with_private_updates(module, kernel, variant);
+        lower::Strategy::of(module, kernel, variant, &self.processor).candidates()
     }
 
     fn load(&self, object: &CodeObject) -> Result<Arc<dyn LoadedCode>, CodegenError> {

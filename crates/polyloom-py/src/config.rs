@@ -45,6 +45,21 @@ impl Config {
         Ok(())
     }
 
+    /// Tells whether the estimate alone decides how threads run on the CPU, so that launches measure nothing.
+    /// `POLYLOOM_DETERMINISTIC=1` makes it true at first.
+    #[getter]
+    fn deterministic(&self) -> PyResult<bool> {
+        Ok(session()?.device().is_deterministic())
+    }
+
+    #[setter]
+    fn set_deterministic(&self, py: Python<'_>, deterministic: bool) -> PyResult<()> {
+        let device = session()?.device();
+        // It may compile what was chosen before launches measured.
+        py.detach(|| device.set_deterministic(deterministic));
+        Ok(())
+    }
+
     /// Tells whether defining a kernel gives a `SyntaxWarning` for code that means something else in Python.
     #[getter]
     fn lint(&self) -> PyResult<bool> {

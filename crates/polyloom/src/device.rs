@@ -140,7 +140,7 @@ impl Kernel {
                 }
                 DeviceId::Cpu | DeviceId::Simulator => (Arc::new(SimDevice::new(simulated)), simulated),
             };
-            let variant = CodeVariant { launch_rank: rank, facts: ArgFacts::default() };
+            let variant = CodeVariant::new(rank, ArgFacts::default());
             let made = self.emit_for_gpu(&variant, &GpuTarget::new(arch), &[Form::Ptx])?.pop();
             let made = made.ok_or_else(|| CodegenError::new("internal error: nothing gives PTX"))?;
             let text = String::from_utf8(made).map_err(|_| CodegenError::new("internal error: PTX that is no text"))?;

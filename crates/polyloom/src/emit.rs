@@ -7,7 +7,8 @@ use crate::text::TextEmitter;
 use polyloom_codegen::cpp::TextTarget;
 use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, EmitRequest, Emitter, Form};
 use polyloom_ir::{Arch, check_archs};
-use polyloom_runtime::{Tier, without_fork};
+use polyloom_runtime::{CpuKernel, Tier, without_fork};
+use std::fmt::Write;
 
 /// Returns true if one call of a back end gives both forms. Those that no back end makes are made one by one.
 fn is_made_with(a: Form, b: Form) -> bool {
@@ -89,7 +90,7 @@ impl Kernel {
                 let mut facts = if target.dense { self.params().dense_facts() } else { ArgFacts::default() };
                 // Arrays count as aligned, because memory that is allocated on a GPU begins at a multiple of 256.
                 facts.arrays.iter_mut().for_each(|array| array.aligned = true);
-                let variant = CodeVariant { launch_rank: self.natural_rank(), facts };
+                let variant = CodeVariant::new(self.natural_rank(), facts);
                 self.emit_for_gpu(&variant, &target, forms)
             }
             Form::Cubin => Ok(vec![self.cubin(&self.gpu_target(options))?]),
@@ -108,7 +109,7 @@ impl Kernel {
         options: &EmitOptions,
     ) -> Result<Vec<Vec<u8>>, EmitError> {
         let (module, kernel) = self.module();
-        let variant = CodeVariant { launch_rank: self.natural_rank(), facts: ArgFacts::default() };
+        let variant = CodeVariant::new(self.natural_rank(), ArgFacts::default());
         let sources = options.comments.then(|| self.sources());
         let request = EmitRequest { module, kernel, variant: &variant, entry: self.name(), sources };
         Ok(TextEmitter { target, options: self.options() }.emit_forms(&request, forms)?)
@@ -135,12 +136,18 @@ impl Kernel {
         let facts = if forms == [Form::Obj] { ArgFacts::default() } else { on_cpu.dense_facts() };
         // The launch of a kernel of blocks has one axis, because its threads are the blocks, in a row.
         let launch_rank = if self.needs_blocks() { 1 } else { self.natural_rank() };
-        let variant = CodeVariant { launch_rank, facts };
+        let variant = CodeVariant::new(launch_rank, facts);
         let (module, kernel) = (&source.prepared, source.prepared_kernel);
         let entry = &module.functions[kernel].name;
         let sources = (forms == [Form::Strategy]).then(|| self.sources());
         let request = EmitRequest { module, kernel, variant: &variant, entry, sources };
-        without_fork(|| backend.emit_forms(&request, forms))
+        let mut made = without_fork(|| backend.emit_forms(&request, forms))?;
+        if let [Form::Strategy] = forms
+            && let Some(text) = made.first_mut()
+        {
+            text.extend_from_slice(describe_measurements(on_cpu, launch_rank).as_bytes());
+        }
+        Ok(made)
     }
 
     /// The kernel's code for a GPU, specialised on a variant.
@@ -157,4 +164,35 @@ impl Kernel {
         let request = EmitRequest { module, kernel, variant, entry: &entry, sources };
         Ok(without_fork(|| gpu_emitter(target, version)?.emit_forms(&request, forms))?)
     }
+}
+
+/// What has been measured of the ways to run a kernel's threads, in words.
+fn describe_measurements(kernel: &CpuKernel, launch_rank: u8) -> String {
+    let mut text = String::new();
+    for measured in kernel.measured_candidates(launch_rank) {
+        let arrays = || measured.facts.arrays.iter();
+        let known = match () {
+            // Parameters that are no arrays have the facts of none.
+            () if arrays().any(|array| array.aligned) => "are dense and aligned",
+            () if arrays().any(|array| array.contiguous) => "are dense",
+            () => "lie anyhow",
+        };
+        // Formatting into a string does not fail.
+        let _ = writeln!(text, "measured by launches whose arrays {known}:");
+        for candidate in &measured.candidates {
+            let way = match candidate.lanes {
+                1 => "one by one".to_owned(),
+                lanes => format!("in groups of {lanes}"),
+            };
+            let _ = match candidate.ns_per_thread {
+                Some(ns) => write!(text, "  {way}: {ns:.3} ns a thread, median of {} samples", candidate.n_samples),
+                None => write!(text, "  {way}: no samples yet"),
+            };
+            text.push_str(if candidate.is_used { " (used)\n" } else { "\n" });
+        }
+        if measured.candidates.iter().all(|candidate| !candidate.is_used) {
+            text.push_str("  not decided yet\n");
+        }
+    }
+    text
 }

@@ -121,6 +121,9 @@ impl Session {
     ///
     /// [`SessionError::Variable`].
     pub fn on(device: CpuDevice) -> Result<Session, SessionError> {
+        if flag("POLYLOOM_DETERMINISTIC")? {
+            device.set_deterministic(true);
+        }
         let defaults = Defaults { check: flag("POLYLOOM_CHECK")?, ..Defaults::default() };
         Ok(Session { device: Arc::new(device), defaults: RwLock::new(defaults), calls: BuiltinCalls::default() })
     }

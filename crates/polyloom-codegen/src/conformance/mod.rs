@@ -117,6 +117,8 @@ pub struct EngineSubject<'a> {
     pub prepare: &'a Prepare,
     /// The mode to compile in.
     pub float_mode: FloatMode,
+    /// The lanes of every kernel, if they are not left to the engine.
+    pub lanes: Option<u32>,
 }
 
 impl EngineSubject<'_> {
@@ -170,7 +172,7 @@ impl EngineSubject<'_> {
         facts: ArgFacts,
     ) -> (Module, FuncId, ReadyKernel) {
         let (prepared, id) = self.prepared(module, kernel, preparation);
-        let variant = CodeVariant { launch_rank, facts };
+        let variant = CodeVariant::new(launch_rank, facts).with_lanes(self.lanes);
         let code = match self.engine {
             ConformanceEngine::Backend(backend) => backend
                 .compile(&prepared, id, &variant)

@@ -312,6 +312,7 @@ fn run(prepare: &super::Prepare, suites: &[fn(&EngineSubject<'_>)], load: &super
             engine: super::ConformanceEngine::Loader("C++ text", load),
             prepare,
             float_mode: polyloom_ir::FloatMode::Strict,
+            lanes: None,
         });
     }
 }

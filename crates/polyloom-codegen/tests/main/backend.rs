@@ -14,7 +14,7 @@ fn backend() -> CraneliftBackend {
 }
 
 fn variant(launch_rank: u8) -> CodeVariant {
-    CodeVariant { launch_rank, facts: ArgFacts::default() }
+    CodeVariant::new(launch_rank, ArgFacts::default())
 }
 
 fn compile(module: &Module) -> Result<CodeObject, CodegenError> {

@@ -13,11 +13,11 @@ pub(crate) fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module
 }
 
 fn run(backend: &CraneliftBackend, float_mode: FloatMode, suite: fn(&EngineSubject<'_>)) {
-    suite(&EngineSubject { engine: ConformanceEngine::Backend(backend), prepare: &prepare, float_mode });
+    suite(&EngineSubject { engine: ConformanceEngine::Backend(backend), prepare: &prepare, float_mode, lanes: None });
 }
 
 fn interpret(float_mode: FloatMode, suite: fn(&EngineSubject<'_>)) {
-    suite(&EngineSubject { engine: ConformanceEngine::Interpreter, prepare: &prepare, float_mode });
+    suite(&EngineSubject { engine: ConformanceEngine::Interpreter, prepare: &prepare, float_mode, lanes: None });
 }
 
 fn host() -> CraneliftBackend {
@@ -53,6 +53,7 @@ fn many_random_programs() {
         engine: ConformanceEngine::Backend(&backend),
         prepare: &prepare,
         float_mode: FloatMode::Strict,
+        lanes: None,
     };
     random::programs(&subject, seeds);
 }

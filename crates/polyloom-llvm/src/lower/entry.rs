@@ -50,14 +50,13 @@ pub(crate) struct GroupThread {
 pub(crate) fn kernel(
     ir: &IrEmitter<'_>,
     processor: &HostProcessor,
-    lanes: Option<u32>,
     module: &Module,
     id: FuncId,
     variant: &CodeVariant,
     name: &str,
 ) -> Result<OptimizerMode> {
     let func = &module.functions[id];
-    let Strategy { uniformity, rank, width, parallel, copied } = Strategy::of(module, id, variant, processor, lanes);
+    let Strategy { uniformity, rank, width, parallel, copied } = Strategy::of(module, id, variant, processor);
     let lanes = width.lanes;
     let parallel: Vec<(Inst, u32)> = parallel.into_iter().map(|(inst, width)| (inst, width.lanes)).collect();
     let name = CString::new(name.replace('\0', "_")).map_err(|e| CodegenError::new(e.to_string()))?;

@@ -26,14 +26,8 @@ pub(crate) struct Strategy {
 }
 
 impl Strategy {
-    /// Chooses; `lanes` is what someone else has chosen for the launch's threads.
-    pub(crate) fn of(
-        module: &Module,
-        kernel: FuncId,
-        variant: &CodeVariant,
-        processor: &HostProcessor,
-        lanes: Option<u32>,
-    ) -> Strategy {
+    /// Chooses what the variant leaves open.
+    pub(crate) fn of(module: &Module, kernel: FuncId, variant: &CodeVariant, processor: &HostProcessor) -> Strategy {
         let func = &module.functions[kernel];
         let disjoint = |index: usize| variant.facts.array(index).disjoint;
         let rank = variant.launch_rank.clamp(1, MAX_DIMS as u8);
@@ -42,11 +36,17 @@ impl Strategy {
         let uniformity = Uniformity::of(func, &context);
         let request = WidthRequest { module, func, uniformity: &uniformity, variant, processor };
         // Otherwise blocks that run as lanes would share the memory that the launch gives for one.
-        let given = lanes.filter(|_| !func.metadata.by_block).map(|lanes| GroupWidth { lanes, cost: None });
+        let given = variant.lanes.filter(|_| !func.metadata.by_block);
+        let given = given.map(|lanes| GroupWidth::fixed(lanes.clamp(1, 64).next_power_of_two()));
         let width = given.unwrap_or_else(|| request.of_launch());
         let parallel = request.of_parallel_loops();
         let copied = private_params(func, &used_values(func), variant);
         Strategy { uniformity, rank, width, parallel, copied }
+    }
+
+    /// The lanes to measure: those chosen and those that the estimate cannot tell from them; none if it can.
+    pub(crate) fn candidates(&self) -> Vec<u32> {
+        self.width.rival.map(|rival| vec![self.width.lanes, rival]).unwrap_or_default()
     }
 
     /// The arrays that threads go along rows of, in words.
@@ -81,6 +81,9 @@ impl Strategy {
             text.push_str("blocks run one by one, the threads of a block between two barriers as loops:\n");
         } else {
             let _ = writeln!(text, "threads run {}", in_words(self.width));
+            if self.width.rival.is_some() {
+                text.push_str("the two are so close that launches measure both where the kernel stays hot\n");
+            }
         }
         for &(inst, width) in &self.parallel {
             let data = &func.insts[inst];

@@ -1,5 +1,6 @@
 //! How many threads a kernel runs at a time.
 
+use super::calls::used_values;
 use super::cost::ThreadCost;
 use crate::target::HostProcessor;
 use polyloom_codegen::CodeVariant;
@@ -15,11 +16,21 @@ pub(crate) struct GroupWidth {
     pub(crate) lanes: u32,
     /// The estimate for a thread either way; `None` if nothing was to be chosen.
     pub(crate) cost: Option<ThreadCost>,
+    /// The number of lanes that the estimate cannot tell from this one, because it is close to it.
+    pub(crate) rival: Option<u32>,
 }
+
+/// Estimates within this factor of each other leave the choice open: that is how far they have been from measurements.
+const CLOSE: f32 = 2.0;
 
 impl GroupWidth {
     /// Threads that run one by one, whatever that costs.
-    pub(crate) const ONE: GroupWidth = GroupWidth { lanes: 1, cost: None };
+    pub(crate) const ONE: GroupWidth = GroupWidth::fixed(1);
+
+    /// A width that nothing is left to choose of.
+    pub(crate) const fn fixed(lanes: u32) -> GroupWidth {
+        GroupWidth { lanes, cost: None, rival: None }
+    }
 }
 
 /// The kernel, its variant and the processor that the width of groups is chosen for.
@@ -47,9 +58,12 @@ impl WidthRequest<'_> {
             return GroupWidth::ONE;
         }
         if let Ok(Some(lanes)) = func.metadata.hint("vector_width") {
-            return GroupWidth { lanes, cost: None };
+            return GroupWidth::fixed(lanes);
         }
-        self.of_region(func.body, u32::MAX)
+        let width = self.of_region(func.body, u32::MAX);
+        // Whoever gives hints steers the choice, and an order that shows would show which candidate ran.
+        let is_open = func.metadata.hints.is_empty() && !order_shows(module, func);
+        GroupWidth { rival: width.rival.filter(|_| is_open), ..width }
     }
 
     /// The parallel loops, with the number of lanes that each has.
@@ -64,7 +78,7 @@ impl WidthRequest<'_> {
         let hint = func.metadata.hint("vector_width").unwrap_or_default();
         func.walk(func.body, &mut |inst, data| {
             if data.imm == Imm::Parallel {
-                let hinted = hint.map(|lanes| GroupWidth { lanes, cost: None });
+                let hinted = hint.map(GroupWidth::fixed);
                 found.push((inst, hinted.unwrap_or_else(|| self.of_region(data.regions[0], most))));
             }
         });
@@ -100,7 +114,9 @@ impl WidthRequest<'_> {
         let lanes = if twice { (lanes * 2).min(64) } else { lanes }.min(most);
         let n_registers = (lanes * bytes) as f32 / processor.vector_bytes as f32;
         let cost = ThreadCost::of(module, func, region, uniformity, variant, (lanes, n_registers));
-        GroupWidth { lanes: if cost.alone < cost.in_group { 1 } else { lanes }, cost: Some(cost) }
+        let (lanes, rival) = if cost.alone < cost.in_group { (1, lanes) } else { (lanes, 1) };
+        let is_close = cost.alone.max(cost.in_group) <= CLOSE * cost.alone.min(cost.in_group);
+        GroupWidth { lanes, cost: Some(cost), rival: (is_close && lanes != rival).then_some(rival) }
     }
 }
 
@@ -136,6 +152,24 @@ fn waits_for_others(func: &Function) -> bool {
         }
     });
     waits
+}
+
+/// Returns true if the order of atomic updates shows in what a kernel computes: where floats are updated, and where what
+/// was there before is used.
+fn order_shows(module: &Module, func: &Function) -> bool {
+    let used = used_values(func);
+    let mut shows = false;
+    func.walk(func.body, &mut |_, data| {
+        let is_float = |&value: &Value| func.ty(value).as_scalar().is_some_and(Scalar::is_float);
+        shows |= match (&data.imm, data.op.info().group) {
+            (Imm::Func(callee), _) => module.functions.get(*callee).is_some_and(|callee| order_shows(module, callee)),
+            (_, OpGroup::Atomic) => {
+                data.operands.iter().any(is_float) || data.results.iter().any(|&result| used[result])
+            }
+            _ => false,
+        };
+    });
+    shows
 }
 
 /// Returns true if every thread prints, or nearly.

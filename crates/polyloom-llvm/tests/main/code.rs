@@ -199,7 +199,7 @@ fn assembly_in(
     let ranks = func.params().iter().filter_map(|&p| func.ty(p).as_array()).map(|(_, ndim)| ndim);
     let launch_rank = ranks.max().unwrap_or(1) - u8::from(columns.is_some());
     let facts = ArgFacts { arrays: func.params().iter().map(of).collect(), ..ArgFacts::default() };
-    let variant = CodeVariant { launch_rank, facts };
+    let variant = CodeVariant::new(launch_rank, facts);
     let backend = LlvmBackend::for_cpu(cpu).expect("LLVM knows it");
     let text = backend.emit(&EmitRequest::new(&module, kernel, &variant), Form::Asm).expect("the kernel compiles");
     String::from_utf8(text).expect("assembly is text")
@@ -352,7 +352,7 @@ fn an_unknown_processor_is_refused() {
 fn a_damaged_object_is_refused() {
     let module = text::parse_module("kernel @nothing() {\n  return\n}\n", FileId::from_u32(0)).expect("well formed");
     let kernel = module.functions.keys().next().expect("one kernel");
-    let variant = CodeVariant { launch_rank: 1, facts: ArgFacts::default() };
+    let variant = CodeVariant::new(1, ArgFacts::default());
     let backend = LlvmBackend::new().expect("LLVM knows this machine");
     let object = backend.compile(&module, kernel, &variant).expect("the kernel compiles");
     assert!(backend.load(&object).is_ok());

@@ -13,11 +13,20 @@ fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
 }
 
 pub(crate) fn subject_of(backend: &LlvmBackend) -> EngineSubject<'_> {
-    EngineSubject { engine: ConformanceEngine::Backend(backend), prepare: &prepare, float_mode: FloatMode::Strict }
+    EngineSubject {
+        engine: ConformanceEngine::Backend(backend),
+        prepare: &prepare,
+        float_mode: FloatMode::Strict,
+        lanes: None,
+    }
 }
 
 fn run(backend: &LlvmBackend, float_mode: FloatMode, suite: fn(&EngineSubject<'_>)) {
     suite(&EngineSubject { float_mode, ..subject_of(backend) });
+}
+
+fn run_one_by_one(suite: fn(&EngineSubject<'_>)) {
+    suite(&EngineSubject { lanes: Some(1), ..subject_of(&host()) });
 }
 
 pub(crate) fn host() -> LlvmBackend {
@@ -41,6 +50,6 @@ fn run_on_avx2(suite: fn(&EngineSubject<'_>)) {
 conformance_tests! { mod vectors = |suite| run(&host(), FloatMode::Strict, suite) }
 conformance_tests! { mod contract = |suite| run(&host(), FloatMode::Contract, suite) }
 conformance_tests! { mod fast = |suite| run(&host(), FloatMode::Fast, suite) }
-conformance_tests! { mod one_lane = |suite| run(&host().with_lanes(1), FloatMode::Strict, suite) }
+conformance_tests! { mod one_lane = run_one_by_one }
 conformance_tests! { #[cfg(target_arch = "x86_64")] mod sse2 = |suite| run(&cpu("x86-64"), FloatMode::Strict, suite) }
 conformance_tests! { #[cfg(target_arch = "x86_64")] mod avx2 = run_on_avx2 }

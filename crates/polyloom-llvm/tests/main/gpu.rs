@@ -45,7 +45,7 @@ pub(crate) fn ptx_of_version(module: &Module, kernel: FuncId, arch: Arch, versio
 }
 
 fn named_ptx(module: &Module, kernel: FuncId, arch: Arch, version: PtxVersion, entry: &str) -> String {
-    let variant = CodeVariant { launch_rank: 1, facts: ArgFacts::default() };
+    let variant = CodeVariant::new(1, ArgFacts::default());
     let request = EmitRequest { entry, ..EmitRequest::new(module, kernel, &variant) };
     let text = NvptxBackend::new(arch, version, GpuOptions::default())
         .emit(&request, Form::Ptx)

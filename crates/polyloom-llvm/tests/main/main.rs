@@ -1,5 +1,6 @@
 //! The LLVM back end against the definition of HIR, and what its code looks like.
 
+mod candidates;
 mod code;
 mod conformance;
 mod gpu;

@@ -128,7 +128,12 @@ fn run(arch: &str, float_mode: FloatMode, suite: fn(&EngineSubject<'_>)) {
     let simulator = Simulator::default();
     let load =
         |module: &Module, id: FuncId, variant: &CodeVariant| Simulated::load(&simulator, arch, module, id, variant);
-    suite(&EngineSubject { engine: ConformanceEngine::Device("simulator", &load), prepare: &prepare, float_mode });
+    suite(&EngineSubject {
+        engine: ConformanceEngine::Device("simulator", &load),
+        prepare: &prepare,
+        float_mode,
+        lanes: None,
+    });
 }
 
 conformance_tests! { mod sm_75 = |suite| run("sm_75", FloatMode::Strict, suite) }

@@ -8,7 +8,8 @@
 mod disk;
 
 use crate::background::{self, JobKind};
-use crate::fork::PerProcess;
+use crate::fork::{PerProcess, without_fork};
+use crate::processor::Processor;
 use disk::DiskCache;
 use polyloom_codegen::{Backend, CodeObject, CodeVariant, LoadedCode};
 use rustc_hash::FxHashMap;
@@ -225,6 +226,8 @@ pub(crate) fn key(kernel_hash: &[u8; 32], backend: &dyn Backend, variant: &CodeV
     text(&backend.fingerprint());
     hasher.update(kernel_hash);
     hasher.update(&[variant.launch_rank, variant.facts.alone.into()]);
+    // No kernel has 0 lanes, so that it stands for the back end's choice.
+    hasher.update(&variant.lanes.unwrap_or(0).to_le_bytes());
     for (param, value) in &variant.facts.scalars {
         hasher.update(&(*param as u64).to_le_bytes());
         hasher.update(&value.to_le_bytes());
@@ -237,6 +240,15 @@ pub(crate) fn key(kernel_hash: &[u8; 32], backend: &dyn Backend, variant: &CodeV
             hasher.update(&extent.map_or(-1, i64::from).to_le_bytes());
         }
     }
+    *hasher.finalize().as_bytes()
+}
+
+/// The address of what has been measured of a variant's candidates on this machine, which holds for no other.
+pub(crate) fn samples_key(kernel_hash: &[u8; 32], backend: &dyn Backend, variant: &CodeVariant) -> CacheKey {
+    let mut hasher = blake3::Hasher::new_keyed(&key(kernel_hash, backend, variant));
+    // Another fork must not find the processor half read.
+    let processor = without_fork(Processor::host);
+    hasher.update(format!("samples of candidates on {processor:?}").as_bytes());
     *hasher.finalize().as_bytes()
 }
 

@@ -1,12 +1,15 @@
 //! The CPU as a device: its back ends and how they are used.
 
+use super::kernel::KernelInner;
 use super::pool::{MAX_THREADS, threads_from_env};
 use crate::background;
 use crate::cache::{CacheError, CodeCache};
+use crate::fork::without_fork;
 use polyloom_codegen::Backend;
 use polyloom_ir::Op;
 use polyloom_ir::interp::{GlobalSums, ObservedOp};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Describes how a kernel is executed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -75,6 +78,10 @@ pub struct CpuDevice {
     interpreted_sums: GlobalSums,
     most_interpreted_steps: Option<u64>,
     observer: Option<Arc<dyn LaunchObserver>>,
+    is_deterministic: AtomicBool,
+    /// Kernels and the slots of their variants whose candidates have been measured. It is locked `without_fork`, because
+    /// a forked child has to find it unlocked.
+    measured: Mutex<Vec<(Weak<KernelInner>, usize)>>,
 }
 
 /// Watches what the interpreter does.
@@ -99,6 +106,8 @@ impl CpuDevice {
             interpreted_sums: GlobalSums::Exact,
             most_interpreted_steps: None,
             observer: None,
+            is_deterministic: AtomicBool::new(false),
+            measured: Mutex::default(),
         }
     }
 
@@ -150,6 +159,36 @@ impl CpuDevice {
     #[must_use]
     pub fn with_observer(self, observer: Arc<dyn LaunchObserver>) -> CpuDevice {
         CpuDevice { observer: Some(observer), ..self }
+    }
+
+    /// Sets whether the model alone decides how threads run. Otherwise launches of hot kernels may measure candidates,
+    /// whose bits may differ in the modes `contract` and `fast`. What has been measured before counts again when it is set
+    /// back; kernels that become hot meanwhile are not measured later.
+    pub fn set_deterministic(&self, is_deterministic: bool) {
+        self.is_deterministic.store(is_deterministic, Ordering::SeqCst);
+        for (kernel, slot) in self.with_measured(|measured| measured.clone()) {
+            if let Some(kernel) = kernel.upgrade() {
+                kernel.choose_again(slot);
+            }
+        }
+    }
+
+    /// Notes that candidates of a variant have been measured.
+    pub(crate) fn note_measured(&self, kernel: Weak<KernelInner>, slot: usize) {
+        self.with_measured(|measured| {
+            measured.retain(|(kernel, _)| kernel.strong_count() > 0);
+            measured.push((kernel, slot));
+        });
+    }
+
+    fn with_measured<R>(&self, work: impl FnOnce(&mut Vec<(Weak<KernelInner>, usize)>) -> R) -> R {
+        without_fork(|| work(&mut self.measured.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Returns true if the model alone decides how threads run.
+    #[inline]
+    pub fn is_deterministic(&self) -> bool {
+        self.is_deterministic.load(Ordering::Relaxed)
     }
 
     /// Who is told of what its interpreter does.

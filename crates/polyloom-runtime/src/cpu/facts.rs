@@ -50,6 +50,11 @@ impl FactKey {
     pub(crate) const DENSE: FactKey =
         FactKey { flags: (CONTIGUOUS | DISJOINT | OFFSETS_FIT) * (u128::MAX / 15), extents: 0, block: 0 };
 
+    /// The key for arrays that are aligned as well.
+    pub(crate) fn aligned(self) -> FactKey {
+        FactKey { flags: self.flags | ALIGNED * (u128::MAX / 15), ..self }
+    }
+
     /// The key without its extents.
     pub(crate) fn without_extents(self) -> FactKey {
         FactKey { extents: 0, block: 0, ..self }

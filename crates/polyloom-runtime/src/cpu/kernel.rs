@@ -4,6 +4,7 @@
 //! the launch that first needs them and live as long as the kernel; a launch finds its variant without a lock. Code is
 //! never freed before the kernel, so a launch may go on using an entry that has just been replaced.
 
+use super::candidates::{self, CandidateInfo, CandidateSamples, CandidateTrial};
 use super::cost::ThreadCost;
 use super::device::{CpuDevice, Tier, TierPolicy};
 use super::facts::{FactKey, FactPlan};
@@ -14,7 +15,8 @@ use crate::cache::{self, CacheLookup};
 use crate::error::LaunchError;
 use crate::fork::{PerProcess, without_fork};
 use polyloom_codegen::abi::SiteKind;
-use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, KernelEntry, LoadedCode, SiteTable};
+use polyloom_codegen::{ArgFacts, CodeObject, CodeVariant, CodegenError, KernelEntry, LoadedCode, SiteTable};
+use polyloom_ir::FloatMode;
 use polyloom_ir::interp::Interpreter;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -50,8 +52,19 @@ pub struct VariantInfo {
     pub launches: u64,
     /// Measured or estimated nanoseconds a thread.
     pub ns_per_thread: f32,
+    /// The numbers of lanes between which measuring decides or has decided; empty if it does not.
+    pub candidates: Vec<CandidateInfo>,
     /// Why it could not be recompiled.
     pub error: Option<CodegenError>,
+}
+
+/// What has been measured of the candidates of a kernel, for people to look at.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MeasuredCandidates {
+    /// Holds what holds of the arguments of the launches.
+    pub facts: ArgFacts,
+    /// The candidates, the model's choice first.
+    pub candidates: Vec<CandidateInfo>,
 }
 
 pub(crate) struct KernelInner {
@@ -71,6 +84,8 @@ pub(crate) struct KernelInner {
     is_small: bool,
     /// True if launches of few threads take no longer than their number says, run on any core, and print nothing.
     pub(crate) may_be_short: bool,
+    /// True if all candidates give the same bits, so that chunks of one launch may run different ones.
+    pub(crate) mixes_candidates: bool,
     pub(crate) plan: FactPlan,
     variants: [AtomicPtr<VariantState>; MAX_VARIANTS],
     pub(crate) interpreter: PerProcess<OnceLock<Interpreter>>,
@@ -92,9 +107,28 @@ pub(crate) struct VariantState {
     tier: AtomicU8,
     launches: AtomicU64,
     work_ns: AtomicU64,
+    /// Work after which the next promotion is due.
+    hot_after_ns: AtomicU64,
     ns_per_thread: AtomicU32,
     pub(crate) promotion: TierPromotion,
+    choice: OnceLock<CandidateChoice>,
     error: OnceLock<CodegenError>,
+}
+
+/// Code that a variant begins with or is recompiled to.
+struct BuiltCode {
+    code: Arc<dyn LoadedCode>,
+    tier: Tier,
+    /// What had been measured of its candidates, if the faster one was taken for that.
+    samples: Option<[CandidateSamples; 2]>,
+}
+
+/// Says how it came that a variant with candidates runs one of them.
+enum CandidateChoice {
+    /// It is measured, or has been.
+    Trial(CandidateTrial),
+    /// It was measured before, in this process or another.
+    Known([CandidateSamples; 2]),
 }
 
 impl CpuKernel {
@@ -115,6 +149,7 @@ impl CpuKernel {
         let is_confined = !kernel.constraints.cpu_affinity.is_empty();
         let inner = KernelInner {
             may_be_short: cost.steady && !prints && !source.needs_blocks && !is_confined && !is_interpreted,
+            mixes_candidates: kernel.metadata.float_mode == FloatMode::Strict,
             name: kernel.name.clone(),
             params: source.params.clone(),
             needs_blocks: source.needs_blocks,
@@ -173,7 +208,25 @@ impl CpuKernel {
 
     /// Its variants, in the order they were made.
     pub fn variants(&self) -> Vec<VariantInfo> {
-        self.inner.iter_variants().map(VariantState::info).collect()
+        self.inner.iter_variants().map(|variant| self.inner.info(variant)).collect()
+    }
+
+    /// What has been measured of candidates: of the kernel's variants, or else, of launches of this rank over dense arrays
+    /// that overlap none, by a process before that had the same cache.
+    pub fn measured_candidates(&self, launch_rank: u8) -> Vec<MeasuredCandidates> {
+        let of_variant = |info: VariantInfo| MeasuredCandidates { facts: info.facts, candidates: info.candidates };
+        let mut found: Vec<_> = self.variants().into_iter().map(of_variant).collect();
+        found.retain(|measured| !measured.candidates.is_empty());
+        if found.is_empty() {
+            let of_cache = |key| {
+                let facts = self.inner.plan.facts(key);
+                let samples = self.inner.measured(&CodeVariant::new(launch_rank, facts.clone()))?;
+                let candidates = candidates::infos(&samples, Some(self.inner.chosen(&samples))).to_vec();
+                Some(MeasuredCandidates { facts, candidates })
+            };
+            found.extend([FactKey::DENSE, FactKey::DENSE.aligned()].into_iter().filter_map(of_cache));
+        }
+        found
     }
 
     /// Compiles the variant that assumes nothing but the rank, unless there is one.
@@ -193,6 +246,29 @@ impl CpuKernel {
 }
 
 impl KernelInner {
+    fn info(&self, variant: &VariantState) -> VariantInfo {
+        VariantInfo {
+            launch_rank: variant.launch_rank,
+            facts: variant.variant.facts.clone(),
+            tier: variant.tier(),
+            launches: variant.n_launches(),
+            ns_per_thread: variant.ns_per_thread(),
+            candidates: self.candidates_of(variant),
+            error: variant.error.get().cloned(),
+        }
+    }
+
+    /// What is known of the candidates of a variant.
+    fn candidates_of(&self, variant: &VariantState) -> Vec<CandidateInfo> {
+        let (samples, is_over) = match variant.choice.get() {
+            None => return Vec::new(),
+            Some(CandidateChoice::Trial(trial)) => (trial.samples(), !trial.is_running()),
+            Some(CandidateChoice::Known(samples)) => (samples.clone(), true),
+        };
+        let used = is_over.then(|| self.chosen(&samples));
+        candidates::infos(&samples, used).to_vec()
+    }
+
     fn iter_variants(&self) -> impl Iterator<Item = &VariantState> {
         // SAFETY: slots are filled in order with pointers from `Box::into_raw` that are freed when `self` drops.
         self.variants.iter().map_while(|slot| unsafe { slot.load(Ordering::Acquire).as_ref() })
@@ -268,13 +344,17 @@ impl KernelInner {
             let error = CodegenError::new("too many variants");
             return Err(LaunchError::Compile { kernel: self.name.clone(), error });
         };
-        let variant = CodeVariant { launch_rank, facts: self.plan.facts(key) };
+        let variant = CodeVariant::new(launch_rank, self.plan.facts(key));
         let built = match pinned {
-            Some(tier) => self.build(&variant, tier).map(|code| (code, tier)),
+            Some(tier) => self.build(&variant, tier).map(|code| BuiltCode { code, tier, samples: None }),
             None => self.build_first(&variant),
         };
-        let (code, tier) = built.map_err(|error| LaunchError::Compile { kernel: self.name.clone(), error })?;
-        let promotable = pinned.is_none() && tier == Tier::Quick && self.better_tier(key).is_some();
+        let BuiltCode { code, tier, samples } =
+            built.map_err(|error| LaunchError::Compile { kernel: self.name.clone(), error })?;
+        let is_quick = tier == Tier::Quick;
+        let may_improve = if is_quick { self.better_tier(key).is_some() } else { samples.is_none() };
+        let promotable = pinned.is_none() && may_improve;
+        let hot_after = if is_quick { tiers::HOT } else { candidates::STAYS_HOT };
         let state = VariantState {
             launch_rank,
             key,
@@ -284,8 +364,10 @@ impl KernelInner {
             tier: AtomicU8::new(tier as u8),
             launches: AtomicU64::new(0),
             work_ns: AtomicU64::new(0),
+            hot_after_ns: AtomicU64::new(hot_after.as_nanos() as u64),
             ns_per_thread: AtomicU32::new(self.cost.ns.to_bits()),
             promotion: TierPromotion::new(promotable),
+            choice: samples.map(CandidateChoice::Known).map(OnceLock::from).unwrap_or_default(),
             error: OnceLock::new(),
         };
         self.install(&state, code, tier);
@@ -293,7 +375,10 @@ impl KernelInner {
         slot.store(state, Ordering::Release);
         // SAFETY: just made, and freed only when `self` drops.
         let state = unsafe { &*state };
-        if promotable && self.is_better_cached(state) {
+        if state.choice.get().is_some() {
+            self.note_measured(state);
+        }
+        if promotable && is_quick && self.is_better_cached(state) {
             tiers::promote(self, state);
         }
         Ok(state)
@@ -301,16 +386,16 @@ impl KernelInner {
 
     /// The code a variant starts with. Quick code of a device that recompiles hot kernels is one and the same for all
     /// variants of a rank, because whatever the arguments, there is nothing to wait for.
-    fn build_first(&self, variant: &CodeVariant) -> Result<(Arc<dyn LoadedCode>, Tier), CodegenError> {
+    fn build_first(&self, variant: &CodeVariant) -> Result<BuiltCode, CodegenError> {
         match self.device.policy() {
-            TierPolicy::Always(tier) => Ok((self.build(variant, tier)?, tier)),
+            TierPolicy::Always(tier) => self.build_measured(variant, tier),
             TierPolicy::Automatic => {
                 let general = CodeVariant { facts: self.plan.facts(FactKey::default()), ..variant.clone() };
                 match self.build(&general, Tier::Quick) {
                     Err(_) if self.device.backend(Tier::Optimized).is_some() => {
-                        Ok((self.build(variant, Tier::Optimized)?, Tier::Optimized))
+                        self.build_measured(variant, Tier::Optimized)
                     }
-                    code => Ok((code?, Tier::Quick)),
+                    code => Ok(BuiltCode { code: code?, tier: Tier::Quick, samples: None }),
                 }
             }
         }
@@ -327,13 +412,79 @@ impl KernelInner {
         }
     }
 
-    /// Recompiles a variant.
-    pub(crate) fn improve(&self, variant: &VariantState) {
-        let Some(tier) = self.better_tier(variant.key) else { return };
-        match self.build(&variant.variant, tier) {
-            Ok(code) => self.install(variant, code, tier),
+    /// Recompiles a variant, or lets launches measure its candidates if it has optimised code; gives whether there will
+    /// be more to do when it stays hot.
+    pub(crate) fn improve(self: &Arc<Self>, variant: &VariantState) -> bool {
+        if variant.tier() == Tier::Optimized {
+            self.begin_trial(variant);
+            return false;
+        }
+        let Some(tier) = self.better_tier(variant.key) else { return false };
+        match self.build_measured(&variant.variant, tier) {
+            Ok(BuiltCode { code, samples, .. }) => {
+                self.install(variant, code, tier);
+                if let Some(samples) = samples {
+                    variant.choose(CandidateChoice::Known(samples));
+                    self.note_measured(variant);
+                }
+            }
             // Kept for whoever asks, so that the code there is goes on doing its work. Only this one job sets it.
-            Err(error) => drop(variant.error.set(error)),
+            Err(error) => {
+                drop(variant.error.set(error));
+                return false;
+            }
+        }
+        variant.work_ns.store(0, Ordering::Relaxed);
+        variant.hot_after_ns.store(candidates::STAYS_HOT.as_nanos() as u64, Ordering::Relaxed);
+        tier == Tier::Optimized && variant.choice.get().is_none()
+    }
+
+    /// Code of a tier for a variant: of the candidate that was faster if that has been measured.
+    fn build_measured(&self, variant: &CodeVariant, tier: Tier) -> Result<BuiltCode, CodegenError> {
+        let is_open = tier == Tier::Optimized && !self.device.is_deterministic();
+        let samples = is_open.then(|| self.measured(variant)).flatten();
+        let winner = samples.as_ref().map_or(0, candidates::winner);
+        let lanes = samples.as_ref().filter(|_| winner > 0).map(|samples| samples[winner].lanes);
+        let code = self.build(&variant.clone().with_lanes(lanes), tier)?;
+        Ok(BuiltCode { code, tier, samples })
+    }
+
+    /// What the cache has of a variant's candidates.
+    fn measured(&self, variant: &CodeVariant) -> Option<[CandidateSamples; 2]> {
+        let backend = self.device.backend(Tier::Optimized)?;
+        match self.device.cache().get(&cache::samples_key(&self.source.hash, &**backend, variant))? {
+            CacheLookup::Object(object) => candidates::from_bytes(&object.bytes),
+            CacheLookup::Loaded(_) => None,
+        }
+    }
+
+    /// Compiles the other candidate of a variant, if it has one, and lets launches measure both.
+    fn begin_trial(&self, variant: &VariantState) {
+        // A parent may have begun it before this process was forked.
+        let Some(backend) = self.device.backend(Tier::Optimized) else { return };
+        if variant.choice.get().is_some() || self.device.is_deterministic() {
+            return;
+        }
+        let (module, kernel) = (&self.source.prepared, self.source.prepared_kernel);
+        let lanes = without_fork(|| backend.candidates(module, kernel, &variant.variant));
+        let &[chosen, rival] = lanes.as_slice() else { return };
+        // Without code of the rival there is nothing to choose.
+        let Ok(code) = self.build(&variant.variant.clone().with_lanes(Some(rival)), Tier::Optimized) else { return };
+        let entries = [variant.entry(), code.entry()];
+        self.keep(code);
+        variant.choose(CandidateChoice::Trial(CandidateTrial::new([chosen, rival], entries)));
+    }
+
+    /// Ends a trial: the faster candidate is what the variant runs from the next chunk on, and the samples are kept.
+    #[cold]
+    pub(crate) fn end_trial(self: &Arc<Self>, variant: &VariantState, trial: &CandidateTrial) {
+        let samples = trial.samples();
+        variant.entry.store(trial.entry(candidates::winner(&samples)) as *mut c_void, Ordering::Release);
+        self.note_measured(variant);
+        if let Some(backend) = self.device.backend(Tier::Optimized) {
+            let key = cache::samples_key(&self.source.hash, &**backend, &variant.variant);
+            let object = CodeObject { bytes: candidates::to_bytes(&samples) };
+            self.device.cache().put(key, Arc::new(object));
         }
     }
 
@@ -365,6 +516,42 @@ impl KernelInner {
         Ok(code)
     }
 
+    /// The candidate that launches run after these samples.
+    fn chosen(&self, samples: &[CandidateSamples; 2]) -> usize {
+        if self.device.is_deterministic() { 0 } else { candidates::winner(samples) }
+    }
+
+    /// Notes that samples have decided what the variant runs, so that the device can take it back.
+    fn note_measured(self: &Arc<Self>, variant: &VariantState) {
+        let Some(slot) = self.slot_of(variant) else { return };
+        self.device.note_measured(Arc::downgrade(self), slot);
+        // Whoever made the device deterministic meanwhile may not have seen the note.
+        if self.device.is_deterministic() {
+            self.choose_again(slot);
+        }
+    }
+
+    /// Gives a variant whose candidates have been measured the code that the device wants now: the model's choice or the
+    /// winner.
+    pub(crate) fn choose_again(&self, slot: usize) {
+        let Some(variant) = self.variant_at(slot) else { return };
+        let entry = match variant.choice.get() {
+            None => return,
+            Some(CandidateChoice::Trial(trial)) => trial.entry(self.chosen(&trial.samples())),
+            Some(CandidateChoice::Known(samples)) => {
+                let winner = self.chosen(samples);
+                let lanes = (winner > 0).then_some(samples[winner].lanes);
+                // What cannot be compiled any more was compiled once, and goes on running.
+                let code = self.build(&variant.variant.clone().with_lanes(lanes), Tier::Optimized);
+                let Ok(code) = code else { return };
+                let entry = code.entry();
+                self.keep(code);
+                entry
+            }
+        };
+        variant.entry.store(entry as *mut c_void, Ordering::Release);
+    }
+
     /// Returns true if the cache has the code that the variant would be recompiled to.
     fn is_better_cached(&self, variant: &VariantState) -> bool {
         let backend = self.better_tier(variant.key).and_then(|tier| self.device.backend(tier));
@@ -376,9 +563,14 @@ impl KernelInner {
     /// Makes `code` what the variant runs from the next chunk on.
     pub(crate) fn install(&self, variant: &VariantState, code: Arc<dyn LoadedCode>, tier: Tier) {
         let entry = code.entry();
-        self.code.get().lock().unwrap_or_else(PoisonError::into_inner).push(code);
+        self.keep(code);
         variant.entry.store(entry as *mut c_void, Ordering::Release);
         variant.tier.store(tier as u8, Ordering::Relaxed);
+    }
+
+    /// Keeps code alive as long as the kernel.
+    fn keep(&self, code: Arc<dyn LoadedCode>) {
+        self.code.get().lock().unwrap_or_else(PoisonError::into_inner).push(code);
     }
 
     pub(crate) fn slot_of(&self, variant: &VariantState) -> Option<usize> {
@@ -433,24 +625,33 @@ impl VariantState {
         self.launches.store(launches + 1, Ordering::Relaxed);
         let work = self.work_ns.load(Ordering::Relaxed).saturating_add((ns as u64).saturating_add(1));
         self.work_ns.store(work, Ordering::Relaxed);
-        let hot = work > tiers::HOT.as_nanos() as u64 && self.promotion.is_due();
+        let hot = work > self.hot_after_ns.load(Ordering::Relaxed) && self.promotion.is_due();
         (launches, hot)
+    }
+
+    /// Nanoseconds of work after which the next promotion is due.
+    pub(crate) fn hot_after_ns(&self) -> u64 {
+        self.hot_after_ns.load(Ordering::Relaxed)
+    }
+
+    /// The trial of its candidates, if there is or was one in this process.
+    #[inline]
+    pub(crate) fn trial(&self) -> Option<&CandidateTrial> {
+        match self.choice.get() {
+            Some(CandidateChoice::Trial(trial)) => Some(trial),
+            _ => None,
+        }
+    }
+
+    /// Sets how it comes to its code, once.
+    fn choose(&self, choice: CandidateChoice) {
+        // A child that is forked meanwhile would find the cell half set and wait for it.
+        without_fork(|| drop(self.choice.set(choice)));
     }
 
     /// Number of launches so far, roughly.
     #[inline]
     pub(crate) fn n_launches(&self) -> u64 {
         self.launches.load(Ordering::Relaxed)
-    }
-
-    fn info(&self) -> VariantInfo {
-        VariantInfo {
-            launch_rank: self.launch_rank,
-            facts: self.variant.facts.clone(),
-            tier: self.tier(),
-            launches: self.launches.load(Ordering::Relaxed),
-            ns_per_thread: self.ns_per_thread(),
-            error: self.error.get().cloned(),
-        }
     }
 }

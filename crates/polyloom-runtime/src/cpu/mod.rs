@@ -2,6 +2,7 @@
 
 pub(crate) mod affinity;
 mod blocks;
+pub mod candidates;
 pub mod checksum;
 pub mod clear;
 mod copies;

@@ -6,6 +6,7 @@
 
 use super::affinity::AffinityGuard;
 use super::blocks::{BlockMemory, BlockRun};
+use super::candidates::{CandidateTrial, MAX_TRIAL_CHUNK_NS};
 use super::copies::HelperCopies;
 use super::device::Tier;
 use super::kernel::{KernelInner, VariantState};
@@ -15,12 +16,12 @@ use crate::device::{DeviceFailure, DeviceId};
 use crate::error::{LaunchError, Trap};
 use crate::launch_options::{ASK_EVERY, LaunchOptions};
 use crate::print;
-use polyloom_codegen::LaunchContext;
 use polyloom_codegen::abi::{CallbackSite, SiteKind};
+use polyloom_codegen::{KernelEntry, LaunchContext};
 use polyloom_ir::{MAX_DIMS, Span};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -59,7 +60,14 @@ pub(crate) struct RunningLaunch<'a> {
     blocks: Option<BlockRun>,
     /// Holds what helpers have added up in arrays of their own.
     copies: Mutex<Vec<HelperCopies>>,
+    /// The candidate that all of the launch runs, or [`NO_CANDIDATE`].
+    candidate: AtomicU8,
+    /// Number of samples that the launch has given of it.
+    n_samples: AtomicU32,
 }
+
+/// Says that chunks choose for themselves.
+const NO_CANDIDATE: u8 = u8::MAX;
 
 struct TrapRecord {
     site: u32,
@@ -107,6 +115,8 @@ impl<'a> RunningLaunch<'a> {
             output: OrderedOutput::default(),
             blocks,
             copies: Mutex::default(),
+            candidate: AtomicU8::new(NO_CANDIDATE),
+            n_samples: AtomicU32::new(0),
         }
     }
 
@@ -120,7 +130,7 @@ impl<'a> RunningLaunch<'a> {
         let participant = self.caller()?;
         participant.prints_directly.set(true);
         // SAFETY: the caller vouches for the arguments.
-        unsafe { participant.execute(0, self.n_threads) };
+        unsafe { participant.execute(self.variant.entry(), 0, self.n_threads) };
         match self.trap.get() {
             None => Ok(()),
             Some(record) => Err(self.trap_error(record)),
@@ -139,6 +149,7 @@ impl<'a> RunningLaunch<'a> {
         measure_first: bool,
     ) -> Result<(), LaunchError> {
         let caller = self.caller()?;
+        self.choose_candidate();
         let mut watch = LaunchWatch::new(options);
         if measure_first {
             let known = self.pace();
@@ -191,6 +202,56 @@ impl<'a> RunningLaunch<'a> {
         }
         self.variant.set_ns_per_thread(self.pace());
         self.finish(watch.cancelled)
+    }
+
+    /// Has all of the launch run one candidate, where candidates are measured and may give different bits.
+    fn choose_candidate(&self) {
+        let trial = if self.kernel.mixes_candidates { None } else { self.running_trial() };
+        if let Some(trial) = trial.filter(|trial| trial.can_sample(self.n_threads, self.pace())) {
+            self.candidate.store(trial.take_turn() as u8, Ordering::Relaxed);
+        }
+    }
+
+    /// The trial that measures candidates of the variant now.
+    #[inline]
+    fn running_trial(&self) -> Option<&'a CandidateTrial> {
+        self.variant.trial().filter(|trial| trial.is_running() && !self.kernel.device.is_deterministic())
+    }
+
+    /// The code that the next chunk runs, of so many threads, and the candidate that it is a sample of, if it is one.
+    #[inline]
+    fn code_of_chunk(&self, n_threads: u64) -> (KernelEntry, Option<(&'a CandidateTrial, usize)>) {
+        match self.variant.trial() {
+            None => (self.variant.entry(), None),
+            Some(trial) => self.code_of_trial(trial, n_threads),
+        }
+    }
+
+    fn code_of_trial(
+        &self,
+        trial: &'a CandidateTrial,
+        n_threads: u64,
+    ) -> (KernelEntry, Option<(&'a CandidateTrial, usize)>) {
+        let sampling = self.running_trial().filter(|trial| trial.can_sample(n_threads, self.pace()));
+        match self.candidate.load(Ordering::Relaxed) {
+            NO_CANDIDATE => match sampling.filter(|_| self.kernel.mixes_candidates) {
+                Some(trial) => {
+                    let candidate = trial.take_turn();
+                    (trial.entry(candidate), Some((trial, candidate)))
+                }
+                None => (self.variant.entry(), None),
+            },
+            candidate => {
+                let candidate = usize::from(candidate);
+                // Otherwise a long launch would cost much more than the measuring.
+                if trial.is_rejected(candidate) {
+                    return (self.variant.entry(), None);
+                }
+                let n_given = sampling.map(|_| self.n_samples.fetch_add(1, Ordering::Relaxed));
+                let more = n_given.is_some_and(CandidateTrial::wants_more_of_launch);
+                (trial.entry(candidate), sampling.filter(|_| more).map(|trial| (trial, candidate)))
+            }
+        }
     }
 
     /// The calling thread as one that takes part.
@@ -262,7 +323,8 @@ impl<'a> RunningLaunch<'a> {
     /// in whole rows of the grid if they are shorter than that.
     fn share(&self, n_participants: u64) -> u64 {
         let pace = self.pace();
-        let (shortest, longest) = ((MIN_CHUNK_NS / pace) as u64, (MAX_CHUNK_NS / pace) as u64);
+        let longest = if self.running_trial().is_some() { MAX_TRIAL_CHUNK_NS } else { MAX_CHUNK_NS };
+        let (shortest, longest) = ((MIN_CHUNK_NS / pace) as u64, (longest / pace) as u64);
         // Alone, a thread takes the longest chunk, because it has nobody to leave anything to.
         let share = if n_participants == 1 { longest } else { self.n_left() / (SHARES * n_participants) };
         let size = share.max(shortest).min(longest).max(1);
@@ -296,20 +358,19 @@ impl<'a> LaunchParticipant<'a> {
         Some(LaunchParticipant { run, is_caller, prints_directly, text, memory, copies })
     }
 
-    /// Runs threads `begin..end` on this thread.
+    /// Runs threads `begin..end` on this thread by code of the launch's variant.
     ///
     /// # Safety
     ///
     /// As [`super::launch::launch`].
     #[inline]
-    unsafe fn execute(&self, begin: u64, end: u64) {
+    unsafe fn execute(&self, entry: KernelEntry, begin: u64, end: u64) {
         let context = LaunchContext {
             shape: self.run.grid,
             trap: on_trap,
             print: on_print,
             data: std::ptr::from_ref(self).cast_mut().cast::<c_void>(),
         };
-        let entry = self.run.variant.entry();
         let own = self.memory.as_ref().map(|memory| &memory.words).or(self.copies.as_ref().map(|copies| &copies.words));
         let words = own.map_or(self.run.words, |words| words);
         // SAFETY: the block is complete for this kernel, its code lives as long as the kernel, the context outlives
@@ -338,10 +399,17 @@ impl<'a> LaunchParticipant<'a> {
         if run.kernel.prints {
             self.prints_directly.set(self.is_caller && run.output.is_next(begin));
         }
+        let (entry, sampled) = run.code_of_chunk(end - begin);
         let start = Instant::now();
         // SAFETY: the caller vouches for the arguments.
-        unsafe { self.execute(begin, end) };
+        unsafe { self.execute(entry, begin, end) };
         let measured = start.elapsed().as_nanos() as f32 / (end - begin) as f32;
+        if let Some((trial, candidate)) = sampled
+            && !run.stop.load(Ordering::Relaxed)
+            && trial.record(candidate, measured)
+        {
+            run.kernel.end_trial(run.variant, trial);
+        }
         // Others may do the same at the same time; any of the outcomes will do.
         run.set_pace(0.5 * (run.pace() + measured));
         if run.kernel.prints {
@@ -378,7 +446,7 @@ impl<'o> LaunchWatch<'o> {
             self.cancelled = true;
             run.stop.store(true, Ordering::Relaxed);
         }
-        if now.duration_since(self.started) >= tiers::HOT {
+        if now.duration_since(self.started).as_nanos() as u64 >= run.variant.hot_after_ns() {
             tiers::promote(run.kernel, run.variant);
         }
     }

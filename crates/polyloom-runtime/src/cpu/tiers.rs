@@ -3,7 +3,7 @@
 //! All variants start with the same quick code, which makes no use of what is known of the arguments. One that has run
 //! for [`HOT`] is recompiled for just that, on the background thread, by the optimising back end if there is one and
 //! else by the quick one. Launches go on meanwhile and pick the new code up at their next chunk. The old code stays in
-//! memory as long as the kernel.
+//! memory as long as the kernel. A variant that stays hot in optimised code is promoted once more: [`super::candidates`].
 
 use super::kernel::{KernelInner, VariantState};
 use crate::background::{self, JobKind};
@@ -51,7 +51,7 @@ impl TierPromotion {
             && self.state.compare_exchange(state, TierPromotion::asked(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Notes that the request came to nothing, and may be made again.
+    /// Notes that a request may be made again: it came to nothing, or was not the last.
     fn withdraw(&self) {
         let asked = TierPromotion::asked();
         let _ = self.state.compare_exchange(asked, 0, Ordering::Relaxed, Ordering::Relaxed);
@@ -76,8 +76,10 @@ pub(crate) fn promote(kernel: &Arc<KernelInner>, variant: &VariantState) {
         if let Some(kernel) = kernel.upgrade()
             && let Some(variant) = kernel.variant_at(slot)
         {
-            kernel.improve(variant);
-            variant.promotion.settle();
+            match kernel.improve(variant) {
+                true => variant.promotion.withdraw(),
+                false => variant.promotion.settle(),
+            }
         }
     });
     if !accepted {

@@ -24,6 +24,8 @@ pub(crate) struct FakeBackend {
     n_refused: AtomicUsize,
     /// Waited for before compiling, and set when code is loaded.
     gate: Option<(&'static AtomicBool, &'static AtomicBool)>,
+    /// The code of a rival, of one lane, of what is chosen otherwise, which has eight.
+    rival: Option<KernelEntry>,
 }
 
 impl FakeBackend {
@@ -51,6 +53,11 @@ impl FakeBackend {
         Arc::new(FakeBackend { gate: Some((start, loaded)), ..FakeBackend::plain(name, entry) })
     }
 
+    /// One that cannot tell which of two codes is faster.
+    pub(crate) fn undecided(name: &'static str, entry: KernelEntry, rival: KernelEntry) -> Arc<FakeBackend> {
+        Arc::new(FakeBackend { rival: Some(rival), ..FakeBackend::plain(name, entry) })
+    }
+
     fn plain(name: &'static str, entry: KernelEntry) -> FakeBackend {
         FakeBackend {
             name,
@@ -60,6 +67,7 @@ impl FakeBackend {
             capable: false,
             n_refused: AtomicUsize::new(0),
             gate: None,
+            rival: None,
         }
     }
 }
@@ -91,7 +99,7 @@ impl Backend for FakeBackend {
         format!("{} 1", self.name)
     }
 
-    fn compile(&self, module: &Module, kernel: FuncId, _: &CodeVariant) -> Result<CodeObject, CodegenError> {
+    fn compile(&self, module: &Module, kernel: FuncId, variant: &CodeVariant) -> Result<CodeObject, CodegenError> {
         self.n_compiled.fetch_add(1, Ordering::SeqCst);
         if let Some((start, _)) = self.gate {
             wait_for(start);
@@ -100,10 +108,16 @@ impl Backend for FakeBackend {
         if &**name == "uncompilable" && !self.capable {
             return Err(CodegenError::new("no such luck"));
         }
-        Ok(CodeObject { bytes: name.as_bytes().repeat(100) })
+        let mut bytes = name.as_bytes().repeat(100);
+        bytes.extend(variant.lanes.map(|lanes| lanes as u8));
+        Ok(CodeObject { bytes })
     }
 
-    fn load(&self, _object: &CodeObject) -> Result<Arc<dyn LoadedCode>, CodegenError> {
+    fn candidates(&self, _: &Module, _: FuncId, _: &CodeVariant) -> Vec<u32> {
+        self.rival.map(|_| vec![8, 1]).unwrap_or_default()
+    }
+
+    fn load(&self, object: &CodeObject) -> Result<Arc<dyn LoadedCode>, CodegenError> {
         self.n_loaded.fetch_add(1, Ordering::SeqCst);
         let refused = self.n_refused.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
         if refused.is_ok() {
@@ -112,7 +126,8 @@ impl Backend for FakeBackend {
         if let Some((_, loaded)) = self.gate {
             loaded.store(true, Ordering::SeqCst);
         }
-        Ok(Arc::new(FakeCode(self.entry)))
+        let entry = self.rival.filter(|_| object.bytes.last() == Some(&1)).unwrap_or(self.entry);
+        Ok(Arc::new(FakeCode(entry)))
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod caching;
+mod candidates;
 mod compiled;
 mod concurrency;
 mod fake;
