@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The value of an attribute.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub enum AttributeValue {
     /// Nothing is given: all axes, or no limit, as the op's documentation says.
     None,
@@ -24,6 +24,23 @@ pub enum AttributeValue {
     Dtype(Scalar),
     /// A shape, whose extents may be symbols.
     Shape(Shape),
+}
+
+/// Numbers are compared by their bits, because a graph with a NaN in an attribute is equal to itself.
+impl PartialEq for AttributeValue {
+    fn eq(&self, other: &AttributeValue) -> bool {
+        match (self, other) {
+            (AttributeValue::None, AttributeValue::None) => true,
+            (AttributeValue::Bool(a), AttributeValue::Bool(b)) => a == b,
+            (AttributeValue::Int(a), AttributeValue::Int(b)) => a == b,
+            (AttributeValue::Float(a), AttributeValue::Float(b)) => a.to_bits() == b.to_bits(),
+            (AttributeValue::Ints(a), AttributeValue::Ints(b)) => a == b,
+            (AttributeValue::Text(a), AttributeValue::Text(b)) => a == b,
+            (AttributeValue::Dtype(a), AttributeValue::Dtype(b)) => a == b,
+            (AttributeValue::Shape(a), AttributeValue::Shape(b)) => a == b,
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for AttributeValue {

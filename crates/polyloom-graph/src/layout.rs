@@ -49,14 +49,20 @@ impl Layout {
         }
     }
 
-    /// Takes `sizes[axis]` elements of each axis, from `starts[axis]` on in steps.
+    /// Takes `sizes[axis]` elements of each axis, from `starts[axis]` on in steps. Strides wrap, because the step along an axis
+    /// of one element may be any number.
     pub fn sliced(&self, starts: &[i64], sizes: &[u64], steps: &[i64]) -> Layout {
-        let offset = self.strides.iter().zip(starts).map(|(stride, start)| stride * start).sum::<i64>();
-        let strides = self.strides.iter().zip(steps).map(|(stride, step)| stride * step).collect();
-        Layout { extents: sizes.to_vec(), strides, offset: self.offset + offset }
+        let offset = self
+            .strides
+            .iter()
+            .zip(starts)
+            .fold(0i64, |sum, (stride, start)| sum.wrapping_add(stride.wrapping_mul(*start)));
+        let strides = self.strides.iter().zip(steps).map(|(stride, step)| stride.wrapping_mul(*step)).collect();
+        Layout { extents: sizes.to_vec(), strides, offset: self.offset.wrapping_add(offset) }
     }
 
-    /// Repeats elements along new leading axes and along axes of extent 1.
+    /// Repeats elements along new leading axes and along axes of extent 1. The extents are ones that the layout's broadcast
+    /// to: there are not fewer, and the others are the same.
     pub fn broadcast_to(&self, extents: &[u64]) -> Layout {
         let n_new = extents.len() - self.extents.len();
         let own = self.extents.iter().zip(&self.strides).zip(&extents[n_new..]);
@@ -77,11 +83,11 @@ impl Layout {
             let here = place as usize;
             for axis in (0..index.len()).rev() {
                 index[axis] += 1;
-                place += self.strides[axis];
+                place = place.wrapping_add(self.strides[axis]);
                 if index[axis] < self.extents[axis] {
                     break;
                 }
-                place -= self.strides[axis] * index[axis] as i64;
+                place = place.wrapping_sub(self.strides[axis].wrapping_mul(index[axis] as i64));
                 index[axis] = 0;
             }
             here

@@ -2,7 +2,7 @@
 //!
 //! A [`Graph`] holds values in SSA form: inputs, scalar constants and ops with attributes. A [`GraphBuilder`] makes one and
 //! infers element types by NumPy's promotion and shapes by its broadcasting; [`verify()`] checks one; [`parse_graph`] and
-//! `Display` are its text form; [`decompose()`] rewrites composite ops to simple ones; [`reference`] defines what it computes,
+//! `Display` are its text form; [`decompose()`] rewrites composite ops to simple ones; [`mod@reference`] defines what it computes,
 //! the order of each reduction included. What an op is, [`op`] says.
 //!
 //! The crate knows HIR, whose scalar functions define elementwise ops, and no front end, back end or Python.

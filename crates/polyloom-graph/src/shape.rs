@@ -98,7 +98,7 @@ impl Shape {
 
     /// Returns true if both shapes have the same number of elements for every value of their symbols.
     pub fn has_as_many_elements_as(&self, other: &Shape) -> bool {
-        self.element_factors() == other.element_factors()
+        self.element_factors().is_some_and(|factors| Some(factors) == other.element_factors())
     }
 
     /// Returns the number of elements as a number and a sorted list of symbols to multiply it by.

@@ -62,6 +62,7 @@ pub(crate) fn infer(
     let mut query = ShapeQuery { info, shapes, attributes };
     query.check_kinds()?;
     let shape = query.infer()?;
+    query.check_size(&shape)?;
     let (operand_dtypes, dtype) = dtype::infer(info, dtypes, &query.attributes)?;
     Ok(Inference { operand_dtypes, attributes: Attributes(query.attributes), ty: TensorType { dtype, shape } })
 }

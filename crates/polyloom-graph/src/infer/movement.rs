@@ -48,7 +48,7 @@ impl ShapeQuery<'_> {
             let (start, step) = (i128::from(starts[axis]), i128::from(steps[axis]));
             let is_within = match (dim.as_static(), size.as_static()) {
                 _ if dim == size && start == 0 && step == 1 => true,
-                (_, Some(0)) => step != 0 && start >= 0,
+                (extent, Some(0)) => step != 0 && (0..=i128::from(extent.unwrap_or(0))).contains(&start),
                 (Some(extent), Some(size)) => {
                     let extent = i128::from(extent);
                     let last = start + (i128::from(size) - 1) * step;

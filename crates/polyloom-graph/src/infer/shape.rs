@@ -15,14 +15,18 @@ impl ShapeQuery<'_> {
                 self.shapes_error(other, index, "which do not broadcast")
             })?;
         }
-        self.check_size(result)
+        Ok(result)
     }
 
-    fn check_size(&self, shape: Shape) -> Result<Shape, GraphError> {
-        if shape.as_static().is_some() && shape.n_elements().is_none() {
-            return Err(self.shape_error(0, format!("of which the result {shape} has too many elements")));
+    /// Refuses a shape whose number of elements is no `u64`, so that arithmetic on the sizes of tensors never overflows.
+    pub(super) fn check_size(&self, shape: &Shape) -> Result<(), GraphError> {
+        if shape.as_static().is_none() || shape.n_elements().is_some() {
+            return Ok(());
         }
-        Ok(shape)
+        match self.shapes {
+            [] => Err(self.attribute_error("shape", format!("{shape} has too many elements"))),
+            _ => Err(self.shape_error(0, format!("of which the result {shape} has too many elements"))),
+        }
     }
 
     pub(super) fn first(&mut self) -> Result<Shape, GraphError> {
@@ -123,7 +127,7 @@ impl ShapeQuery<'_> {
         if b.len() > 1 {
             result.0.push(b[b.len() - 1].clone());
         }
-        self.check_size(result)
+        Ok(result)
     }
 
     pub(super) fn layer_norm(&mut self) -> Result<Shape, GraphError> {

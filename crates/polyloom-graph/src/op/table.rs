@@ -73,7 +73,7 @@ tensor_op_table! {
     Sign = "sign", [], Elementwise, "(x: tensor)", Broadcast, Promoted(Number), By(scalar::sign), PerResult(2);
     /// The product with itself.
     Square = "square", [], Elementwise, "(x: tensor)", Broadcast, Promoted(BoolAsInt8), Composite(activation::square), PerResult(1);
-    /// One divided by the number.
+    /// One divided by the number. Of integers it is a `float64`, unlike NumPy's.
     Reciprocal = "reciprocal", [], Elementwise, "(x: tensor)", Broadcast, Quotient, Composite(activation::reciprocal), PerResult(4);
     /// The larger; NaN if either is.
     Maximum = "maximum", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(Any), By(scalar::maximum), PerResult(1);

@@ -8,7 +8,7 @@
 //! return %3
 //! ```
 //!
-//! What is printed has all attributes and types. A text to be read may leave out attributes that have defaults and types
+//! `Display` writes all attributes and types. A text to be read may leave out attributes that have defaults and types
 //! of ops, and may have numbers for operands, which are Python numbers.
 
 mod parse;

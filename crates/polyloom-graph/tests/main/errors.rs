@@ -93,6 +93,16 @@ fn messages_name_the_op_the_argument_and_the_shapes() {
             &["f32[2, 3]", "f32[2]"],
             "`cross_entropy`: `target` is float32, but classes are integers",
         ),
+        (
+            "pad %0, widths=(9223372036854775807, 0, 9223372036854775807, 0)",
+            &["f32[2, 2]"],
+            "`pad`: `x` has shape [2, 2], of which the result [9223372036854775809, 9223372036854775809] has too many elements",
+        ),
+        (
+            "slice %0, starts=(9223372036854775807), sizes=(0), steps=(1)",
+            &["f32[3]"],
+            "`slice`: `x` has shape [3], of which 0 elements of axis 0 from 9223372036854775807 in steps of 1 are not known to exist",
+        ),
         ("no_op %0", &["f32[2]"], "there is no op `no_op`; `norm` is one"),
         ("add %0, %9", &["f32[2]"], "`%9` is not defined before its use"),
         ("add %0, %0 : f64[2]", &["f32[2]"], "`add` gives f32[2], not f64[2]"),

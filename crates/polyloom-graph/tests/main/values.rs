@@ -142,6 +142,10 @@ fn movement_puts_elements_where_numpy_does() {
     ] {
         assert_eq!(apply(op, &x).numbers(), want, "{op}");
     }
+    let padded = apply("pad %0, widths=(0, 1), value=NaN", &[tensor(F32, &[1], &[1.0])]);
+    check_close("pad", &padded, &[1.0, f64::NAN], 0.0);
+    let one = apply("slice %1, starts=(1, 0), sizes=(1, 1), steps=(9223372036854775807, -9223372036854775808)", &x);
+    assert_eq!(one.numbers(), [8.0]);
     assert!(apply("flip %0", &[tensor(F32, &[0, 3], &[])]).bits.is_empty());
 }
 
