@@ -175,3 +175,33 @@ fn bool_is_added_and_compared_as_numpy_does() {
         assert_eq!(op_of(op), want, "{op}");
     }
 }
+
+#[test]
+fn elementwise_ops_are_defined_for_every_type_that_is_accepted() {
+    use polyloom_graph::op::{OpDefinition, scalar_function};
+    use polyloom_graph::{TensorDef, TensorOp, parse_graph};
+    use polyloom_ir::{Module, verify_module};
+    for info in TensorOp::all().filter(|info| matches!(info.definition, OpDefinition::Scalar(_))) {
+        let mut n_accepted = 0;
+        for dtype in Scalar::ALL {
+            let operands = vec!["%0"; info.signature.tensors.len()].join(", ");
+            let attributes = if info.op == TensorOp::Cast { ", dtype=f32" } else { "" };
+            let input = tensor(dtype, &[3], &[0.0, 1.0, 2.0]);
+            let text = format!("{} {operands}{attributes}", info.name);
+            let Ok(graph) = parse_graph(&crate::support::op_text(&text, std::slice::from_ref(&input))) else {
+                continue;
+            };
+            n_accepted += 1;
+            assert_eq!(apply(&text, &[input]).bits.len(), 3, "{text} {dtype}");
+            // The function is HIR as the verifier wants it, so that kernels may be made of it.
+            let value = graph.value(graph.outputs[0]).unwrap();
+            let TensorDef::Op { op, operands, .. } = &value.def else { panic!("{graph}") };
+            let dtypes: Vec<Scalar> = operands.iter().map(|&id| graph.value(id).unwrap().ty.dtype).collect();
+            let function = scalar_function(*op, &dtypes, value.ty.dtype).unwrap().unwrap();
+            let mut module = Module::new();
+            module.functions.push(function);
+            verify_module(&module).unwrap_or_else(|errors| panic!("{text} {dtype}: {errors:?}"));
+        }
+        assert!(n_accepted >= 9, "{} takes {n_accepted} types", info.name);
+    }
+}
