@@ -10,6 +10,7 @@ use std::process::Command;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("polyloom-ir", &[]),
     ("polyloom-frontend", &["polyloom-ir"]),
+    ("polyloom-graph", &["polyloom-ir"]),
     ("polyloom-passes", &["polyloom-ir"]),
     ("polyloom-codegen", &["polyloom-ir"]),
     ("polyloom-ptx", &["polyloom-ir"]),

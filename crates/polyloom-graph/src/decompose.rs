@@ -1,0 +1,85 @@
+//! Decomposition: composite ops become the simpler ops that define them, until only simple ones are left.
+
+use crate::attribute::AttributeValue;
+use crate::builder::{GraphBuilder, TensorOperand};
+use crate::error::GraphError;
+use crate::graph::{Graph, TensorDef, TensorId};
+use crate::op::{Decomposition, DtypeRule, TensorOp};
+use polyloom_ir::Scalar;
+
+/// Rewrites composite ops to simple ones.
+///
+/// A composite op of 16-bit floats whose type rule makes floats is computed in `float32` and rounded at the end, because a
+/// sum of squares or exponentials soon leaves the range and precision of 16 bits.
+///
+/// # Errors
+///
+/// Those of building the simpler ops, which a verified graph does not meet.
+pub fn decompose(graph: &Graph) -> Result<Graph, GraphError> {
+    let mut graph = graph.clone();
+    // A decomposition uses composite ops that are simpler than its own op, so that this ends.
+    while let Some(next) = decompose_once(&graph)? {
+        graph = next;
+    }
+    Ok(graph)
+}
+
+/// Rewrites each composite op by its own decomposition. Returns `None` if there is no composite op.
+fn decompose_once(graph: &Graph) -> Result<Option<Graph>, GraphError> {
+    let mut builder = GraphBuilder::new();
+    let mut new_ids: Vec<TensorId> = Vec::with_capacity(graph.values.len());
+    let renamed =
+        |new_ids: &[TensorId], id: TensorId| new_ids.get(id.0 as usize).copied().ok_or(GraphError::UnknownValue(id));
+    let mut has_changed = false;
+    for (id, value) in graph.iter() {
+        let new_id = match &value.def {
+            TensorDef::Input(name) => builder.input(name, value.ty.dtype, value.ty.shape.clone())?,
+            TensorDef::Constant(bits) => builder.constant(value.ty.dtype, *bits),
+            TensorDef::Op { op, operands, attributes } => {
+                let operands = operands.iter().map(|&operand| renamed(&new_ids, operand));
+                let operands: Vec<TensorId> = operands.collect::<Result<_, _>>()?;
+                match op.info().decomposition() {
+                    Some(decomposition) => {
+                        has_changed = true;
+                        expand(&mut builder, *op, decomposition, &operands, &attributes.0)?
+                    }
+                    None => {
+                        let operands: Vec<TensorOperand> = operands.into_iter().map(TensorOperand::Value).collect();
+                        builder.op_with(*op, &operands, attributes.0.clone())?
+                    }
+                }
+            }
+        };
+        if *builder.ty(new_id)? != value.ty {
+            let reason = format!("its decomposition is {}, not {}", builder.ty(new_id)?, value.ty);
+            return Err(GraphError::Invalid { value: id, reason });
+        }
+        new_ids.push(new_id);
+    }
+    let outputs = graph.outputs.iter().map(|&output| renamed(&new_ids, output));
+    let outputs: Vec<TensorId> = outputs.collect::<Result<_, _>>()?;
+    let graph = builder.finish(&outputs)?;
+    Ok(has_changed.then_some(graph))
+}
+
+fn expand(
+    builder: &mut GraphBuilder,
+    op: TensorOp,
+    decomposition: Decomposition,
+    operands: &[TensorId],
+    attributes: &[AttributeValue],
+) -> Result<TensorId, GraphError> {
+    let is_computed =
+        matches!(op.info().dtype_rule, DtypeRule::Float | DtypeRule::Quotient | DtypeRule::Seeded | DtypeRule::Classes);
+    let dtype = operands.first().map(|&first| builder.ty(first).map(|ty| ty.dtype)).transpose()?;
+    let Some(half) = dtype.filter(|dtype| dtype.is_half() && is_computed) else {
+        return decomposition(builder, operands, attributes);
+    };
+    let mut widened = Vec::new();
+    for &operand in operands {
+        let is_half = builder.ty(operand)?.dtype == half;
+        widened.push(if is_half { builder.cast(operand, Scalar::F32)? } else { operand });
+    }
+    let result = decomposition(builder, &widened, attributes)?;
+    builder.cast(result, half)
+}

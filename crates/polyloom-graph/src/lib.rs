@@ -1,0 +1,50 @@
+//! Tensor graphs and their one table of ops.
+//!
+//! A [`Graph`] holds values in SSA form: inputs, scalar constants and ops with attributes. A [`GraphBuilder`] makes one and
+//! infers element types by NumPy's promotion and shapes by its broadcasting; [`verify()`] checks one; [`parse_graph`] and
+//! `Display` are its text form; [`decompose()`] rewrites composite ops to simple ones; [`mod@reference`] defines what it computes,
+//! the order of each reduction included. What an op is, [`op`] says.
+//!
+//! The crate knows HIR, whose scalar functions define elementwise ops, and no front end, back end or Python.
+//!
+//! ```
+//! use polyloom_graph::{GraphBuilder, Shape, TensorOp};
+//! use polyloom_ir::Scalar;
+//!
+//! let mut b = GraphBuilder::new();
+//! let x = b.input("x", Scalar::F32, Shape(vec!["n".into(), 3.into()]))?;
+//! let y = b.op(TensorOp::Multiply, &[x.into(), 2.0.into()], &[])?;
+//! let total = b.op(TensorOp::Sum, &[y.into()], &[("axes", 1.into())])?;
+//! let graph = b.finish(&[total])?;
+//! assert_eq!(graph.value(total).unwrap().ty.to_string(), "f32[n]");
+//! # Ok::<(), polyloom_graph::GraphError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod attribute;
+mod builder;
+mod decompose;
+mod error;
+mod graph;
+mod infer;
+mod layout;
+pub mod op;
+pub mod promotion;
+pub mod reference;
+mod shape;
+mod specialise;
+mod text;
+mod verify;
+
+pub use attribute::{AttributeValue, Attributes};
+pub use builder::{GraphBuilder, TensorOperand};
+pub use decompose::decompose;
+pub use error::GraphError;
+pub use graph::{Graph, TensorDef, TensorId, TensorType, TensorValue};
+pub use layout::Layout;
+pub use op::{TensorOp, TensorOpInfo};
+pub use shape::{Dim, Shape};
+pub use specialise::{SymbolValues, specialise};
+pub use text::parse_graph;
+pub use verify::verify;

@@ -1,0 +1,297 @@
+//! The entries of the tensor op table. See [`crate::op`] for what the columns mean.
+//!
+//! An entry reads: documentation, `Variant = "name"`, aliases, kind of kernel, signature, shape rule, dtype rule,
+//! definition, cost model. No column has a default, so that an op is not declared by leaving something out.
+
+use super::CostModel::{Contraction, Free, Move, PerOperand, PerResult};
+use super::DtypeClass::{Any, Bits, BoolAsInt8, Integer, Number};
+use super::DtypeRule::{
+    Classes, Classified, Compared, Float, Indexed, Logical, Promoted, Quotient, Random, Seeded, Selected, Summed,
+};
+use super::OpDefinition::{self, Composite, Native, Scalar as By};
+use super::TensorKernelKind::{Custom, Elementwise, Matmul, Reduce, Scan};
+use super::composite::{activation, loss, movement, normalisation, statistics};
+use super::scalar;
+use super::{DtypeRule, ShapeRule, TensorKernelKind, TensorOpInfo, TensorSignature};
+use ShapeRule::{AlongAxis, Broadcast, First};
+use std::sync::LazyLock;
+
+const KEPT: DtypeRule = Promoted(Any);
+const REDUCED: ShapeRule = ShapeRule::Reduce { nonempty: false };
+const REDUCED_NONEMPTY: ShapeRule = ShapeRule::Reduce { nonempty: true };
+
+macro_rules! tensor_op_table {
+    ($(
+        $(#[doc = $doc:literal])+
+        $op:ident = $name:literal, [$($alias:literal),*], $kind:expr, $signature:literal, $shape:expr, $dtype:expr,
+        $definition:expr, $cost:expr;
+    )*) => {
+        /// An op of tensor graphs. What each one is, the table says: [`TensorOp::info`].
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        pub enum TensorOp {
+            $($(#[doc = $doc])+ $op,)*
+        }
+
+        pub(super) static TABLE: LazyLock<Vec<TensorOpInfo>> = LazyLock::new(|| vec![
+            $(TensorOpInfo {
+                op: TensorOp::$op,
+                name: $name,
+                aliases: &[$($alias),*],
+                kind: $kind,
+                signature: TensorSignature::parse($signature),
+                shape_rule: $shape,
+                dtype_rule: $dtype,
+                definition: $definition,
+                cost: $cost,
+                doc: concat!($($doc, "\n"),+),
+            },)*
+        ]);
+    };
+}
+
+tensor_op_table! {
+    // ---- arithmetic -------------------------------------------------------------------------------------------------
+    /// Adds. Of `bool` it is `or`.
+    Add = "add", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(Any), By(scalar::add), PerResult(1);
+    /// Subtracts.
+    Subtract = "subtract", ["sub"], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(Number), By(scalar::subtract), PerResult(1);
+    /// Multiplies. Of `bool` it is `and`.
+    Multiply = "multiply", ["mul"], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(Any), By(scalar::multiply), PerResult(1);
+    /// Divides. The quotient of integers is a `float64`.
+    Divide = "divide", ["true_divide", "div"], Elementwise, "(a: tensor, b: tensor)", Broadcast, Quotient, By(scalar::divide), PerResult(4);
+    /// Divides and rounds down. An integer divided by 0 is 0.
+    FloorDivide = "floor_divide", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(BoolAsInt8), By(scalar::floor_divide), PerResult(8);
+    /// The remainder of `floor_divide`, with the sign of the divisor. That of an integer by 0 is 0.
+    Remainder = "remainder", ["mod"], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(BoolAsInt8), By(scalar::remainder), PerResult(8);
+    /// Raises to a power. A negative power of an integer is 0.
+    Power = "power", ["pow"], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(BoolAsInt8), By(scalar::power), PerResult(30);
+    /// Changes the sign.
+    Negative = "negative", ["neg"], Elementwise, "(x: tensor)", Broadcast, Promoted(Number), By(scalar::negative), PerResult(1);
+    /// The magnitude.
+    Absolute = "absolute", ["abs"], Elementwise, "(x: tensor)", Broadcast, KEPT, By(scalar::absolute), PerResult(1);
+    /// -1, 0 or 1, as the number is below, at or above zero; NaN for NaN.
+    Sign = "sign", [], Elementwise, "(x: tensor)", Broadcast, Promoted(Number), By(scalar::sign), PerResult(2);
+    /// The product with itself.
+    Square = "square", [], Elementwise, "(x: tensor)", Broadcast, Promoted(BoolAsInt8), Composite(activation::square), PerResult(1);
+    /// One divided by the number. Of integers it is a `float64`, unlike NumPy's.
+    Reciprocal = "reciprocal", [], Elementwise, "(x: tensor)", Broadcast, Quotient, Composite(activation::reciprocal), PerResult(4);
+    /// The larger; NaN if either is.
+    Maximum = "maximum", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(Any), By(scalar::maximum), PerResult(1);
+    /// The smaller; NaN if either is.
+    Minimum = "minimum", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(Any), By(scalar::minimum), PerResult(1);
+    /// The number, or the nearer of two limits if it is outside of them; the upper one if they cross.
+    Clip = "clip", ["clamp"], Elementwise, "(x: tensor, lower: tensor, upper: tensor)", Broadcast, Promoted(Any), Composite(activation::clip), PerResult(2);
+    /// Rounds down. Integers stay as they are.
+    Floor = "floor", [], Elementwise, "(x: tensor)", Broadcast, Promoted(Any), By(scalar::floor), PerResult(1);
+    /// Rounds up. Integers stay as they are.
+    Ceil = "ceil", [], Elementwise, "(x: tensor)", Broadcast, Promoted(Any), By(scalar::ceil), PerResult(1);
+    /// Rounds toward zero. Integers stay as they are.
+    Trunc = "trunc", [], Elementwise, "(x: tensor)", Broadcast, Promoted(Any), By(scalar::trunc), PerResult(1);
+    /// Rounds to the nearest integer, ties to even. Integers stay as they are.
+    Round = "round", [], Elementwise, "(x: tensor)", Broadcast, Promoted(Any), By(scalar::round), PerResult(1);
+    /// The magnitude of one number with the sign of another.
+    Copysign = "copysign", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Float, By(scalar::copysign), PerResult(2);
+
+    // ---- mathematics ------------------------------------------------------------------------------------------------
+    /// The square root.
+    Sqrt = "sqrt", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::sqrt), PerResult(4);
+    /// One divided by the square root.
+    Rsqrt = "rsqrt", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::rsqrt), PerResult(8);
+    /// The cube root.
+    Cbrt = "cbrt", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::cbrt), PerResult(20);
+    /// e to a power.
+    Exp = "exp", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::exp), PerResult(14);
+    /// 2 to a power.
+    Exp2 = "exp2", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::exp2), PerResult(14);
+    /// e to a power, less 1, exact near 0.
+    Expm1 = "expm1", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::expm1), PerResult(20);
+    /// The natural logarithm.
+    Log = "log", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::log), PerResult(18);
+    /// The logarithm to base 2.
+    Log2 = "log2", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::log2), PerResult(18);
+    /// The logarithm to base 10.
+    Log10 = "log10", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::log10), PerResult(18);
+    /// The natural logarithm of the number plus 1, exact near 0.
+    Log1p = "log1p", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::log1p), PerResult(20);
+    /// The sine.
+    Sin = "sin", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::sin), PerResult(20);
+    /// The cosine.
+    Cos = "cos", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::cos), PerResult(20);
+    /// The tangent.
+    Tan = "tan", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::tan), PerResult(25);
+    /// The inverse sine.
+    Asin = "asin", ["arcsin"], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::asin), PerResult(20);
+    /// The inverse cosine.
+    Acos = "acos", ["arccos"], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::acos), PerResult(20);
+    /// The inverse tangent.
+    Atan = "atan", ["arctan"], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::atan), PerResult(20);
+    /// The angle of the point `(b, a)`.
+    Atan2 = "atan2", ["arctan2"], Elementwise, "(a: tensor, b: tensor)", Broadcast, Float, By(scalar::atan2), PerResult(28);
+    /// The hyperbolic sine.
+    Sinh = "sinh", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::sinh), PerResult(25);
+    /// The hyperbolic cosine.
+    Cosh = "cosh", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::cosh), PerResult(20);
+    /// The hyperbolic tangent.
+    Tanh = "tanh", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::tanh), PerResult(25);
+    /// The inverse hyperbolic sine.
+    Asinh = "asinh", ["arcsinh"], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::asinh), PerResult(30);
+    /// The inverse hyperbolic cosine.
+    Acosh = "acosh", ["arccosh"], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::acosh), PerResult(30);
+    /// The inverse hyperbolic tangent.
+    Atanh = "atanh", ["arctanh"], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::atanh), PerResult(30);
+    /// The error function.
+    Erf = "erf", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::erf), PerResult(30);
+    /// 1 less the error function, exact where that is near 1.
+    Erfc = "erfc", [], Elementwise, "(x: tensor)", Broadcast, Float, By(scalar::erfc), PerResult(40);
+    /// The length of the vector `(a, b)`, without overflow.
+    Hypot = "hypot", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Float, By(scalar::hypot), PerResult(10);
+    /// True for NaN.
+    Isnan = "isnan", [], Elementwise, "(x: tensor)", Broadcast, Classified, By(scalar::isnan), PerResult(1);
+    /// True for both infinities.
+    Isinf = "isinf", [], Elementwise, "(x: tensor)", Broadcast, Classified, By(scalar::isinf), PerResult(1);
+    /// False for NaN and infinities.
+    Isfinite = "isfinite", [], Elementwise, "(x: tensor)", Broadcast, Classified, By(scalar::isfinite), PerResult(1);
+
+    // ---- comparison and logic ---------------------------------------------------------------------------------------
+    /// True where both are equal; NaN is not equal to anything.
+    Equal = "equal", ["eq"], Elementwise, "(a: tensor, b: tensor)", Broadcast, Compared(Any), By(scalar::equal), PerResult(1);
+    /// True where they are not equal.
+    NotEqual = "not_equal", ["ne"], Elementwise, "(a: tensor, b: tensor)", Broadcast, Compared(Any), By(scalar::not_equal), PerResult(1);
+    /// True where the first is smaller.
+    Less = "less", ["lt"], Elementwise, "(a: tensor, b: tensor)", Broadcast, Compared(Any), By(scalar::less), PerResult(1);
+    /// True where the first is smaller or equal.
+    LessEqual = "less_equal", ["le"], Elementwise, "(a: tensor, b: tensor)", Broadcast, Compared(Any), By(scalar::less_equal), PerResult(1);
+    /// True where the first is larger.
+    Greater = "greater", ["gt"], Elementwise, "(a: tensor, b: tensor)", Broadcast, Compared(Any), By(scalar::greater), PerResult(1);
+    /// True where the first is larger or equal.
+    GreaterEqual = "greater_equal", ["ge"], Elementwise, "(a: tensor, b: tensor)", Broadcast, Compared(Any), By(scalar::greater_equal), PerResult(1);
+    /// True where both are not zero.
+    LogicalAnd = "logical_and", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Logical, By(scalar::bitwise_and), PerResult(1);
+    /// True where either is not zero.
+    LogicalOr = "logical_or", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Logical, By(scalar::bitwise_or), PerResult(1);
+    /// True where one alone is not zero.
+    LogicalXor = "logical_xor", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Logical, By(scalar::bitwise_xor), PerResult(1);
+    /// True where the number is zero.
+    LogicalNot = "logical_not", [], Elementwise, "(x: tensor)", Broadcast, Logical, By(scalar::logical_not), PerResult(1);
+    /// The bits that both have.
+    BitwiseAnd = "bitwise_and", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(Bits), By(scalar::bitwise_and), PerResult(1);
+    /// The bits that either has.
+    BitwiseOr = "bitwise_or", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(Bits), By(scalar::bitwise_or), PerResult(1);
+    /// The bits that one alone has.
+    BitwiseXor = "bitwise_xor", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(Bits), By(scalar::bitwise_xor), PerResult(1);
+    /// The bits that it does not have.
+    Invert = "invert", ["bitwise_not"], Elementwise, "(x: tensor)", Broadcast, Promoted(Bits), By(scalar::invert), PerResult(1);
+    /// Shifts bits to the left. A count that is not below the width gives 0.
+    LeftShift = "left_shift", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(Integer), By(scalar::left_shift), PerResult(1);
+    /// Shifts bits to the right, with copies of the sign bit if the type is signed.
+    RightShift = "right_shift", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(Integer), By(scalar::right_shift), PerResult(1);
+    /// One of two values, by a condition.
+    Where = "where", [], Elementwise, "(condition: tensor, a: tensor, b: tensor)", Broadcast, Selected, By(scalar::select), PerResult(1);
+    /// Converts to another type. A float becomes an integer toward zero, at most the largest, and 0 for NaN.
+    Cast = "cast", ["astype"], Elementwise, "(x: tensor, dtype: dtype)", First, DtypeRule::Given, By(scalar::identity), PerResult(1);
+
+    // ---- activations ------------------------------------------------------------------------------------------------
+    /// The number if it is above 0, else 0; NaN for NaN.
+    Relu = "relu", [], Elementwise, "(x: tensor)", Broadcast, Promoted(Number), Composite(activation::relu), PerResult(1);
+    /// The number if it is above 0, else its product with `negative_slope`.
+    LeakyRelu = "leaky_relu", [], Elementwise, "(x: tensor, negative_slope: float = 0.01)", Broadcast, Float, Composite(activation::leaky_relu), PerResult(2);
+    /// `x * (1 + erf(x / sqrt(2))) / 2`, or with `approximate` `"tanh"`
+    /// `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2`.
+    Gelu = "gelu", [], Elementwise, "(x: tensor, approximate: text = none)", Broadcast, Float, Composite(activation::gelu), PerResult(34);
+    /// `x * sigmoid(x)`.
+    Silu = "silu", ["swish"], Elementwise, "(x: tensor)", Broadcast, Float, Composite(activation::silu), PerResult(20);
+    /// `1 / (1 + exp(-x))`.
+    Sigmoid = "sigmoid", [], Elementwise, "(x: tensor)", Broadcast, Float, Composite(activation::sigmoid), PerResult(20);
+    /// `log(1 + exp(x))`, as `maximum(x, 0) + log1p(exp(-abs(x)))`, which does not overflow.
+    Softplus = "softplus", [], Elementwise, "(x: tensor)", Broadcast, Float, Composite(activation::softplus), PerResult(36);
+
+    // ---- reductions -------------------------------------------------------------------------------------------------
+    /// The sum along axes, in the order that [`crate::reference`] defines. That of nothing is 0.
+    Sum = "sum", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED, Summed, Native, PerOperand(1);
+    /// The product along axes, in the order of `sum`. That of nothing is 1.
+    Prod = "prod", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED, Summed, Native, PerOperand(1);
+    /// The largest along axes; NaN if one is.
+    Max = "max", ["amax"], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED_NONEMPTY, KEPT, Native, PerOperand(1);
+    /// The smallest along axes; NaN if one is.
+    Min = "min", ["amin"], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED_NONEMPTY, KEPT, Native, PerOperand(1);
+    /// The index of the first of the largest along an axis, or in all in row-major order; of the first NaN if there is one.
+    Argmax = "argmax", [], Reduce, "(x: tensor, axis: axis? = none, keepdims: bool = false)", ShapeRule::ReduceAxis, Indexed, Native, PerOperand(2);
+    /// The index of the first of the smallest along an axis, or in all in row-major order; of the first NaN if there is one.
+    Argmin = "argmin", [], Reduce, "(x: tensor, axis: axis? = none, keepdims: bool = false)", ShapeRule::ReduceAxis, Indexed, Native, PerOperand(2);
+    /// True if all along axes are not zero.
+    All = "all", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED, Logical, Native, PerOperand(1);
+    /// True if any along axes is not zero.
+    Any = "any", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED, Logical, Native, PerOperand(1);
+    /// The sum along axes divided by their number of elements; NaN if there are none.
+    Mean = "mean", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED, Quotient, Composite(statistics::mean), PerOperand(1);
+    /// The sum of squared differences from the mean, divided by the number of elements less `correction`.
+    Var = "var", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false, correction: int = 0)", REDUCED, Quotient, Composite(statistics::var), PerOperand(4);
+    /// The square root of `var`.
+    Std = "std", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false, correction: int = 0)", REDUCED, Quotient, Composite(statistics::std), PerOperand(4);
+    /// The logarithm of the sum of exponentials along axes, without overflow.
+    Logsumexp = "logsumexp", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED_NONEMPTY, Quotient, Composite(statistics::logsumexp), PerOperand(17);
+    /// The square root of the sum of squares along axes.
+    Norm = "norm", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED, Quotient, Composite(statistics::norm), PerOperand(2);
+
+    // ---- normalisation ----------------------------------------------------------------------------------------------
+    /// Exponentials along an axis, divided by their sum.
+    Softmax = "softmax", [], Reduce, "(x: tensor, axis: axis = -1)", AlongAxis, Quotient, Composite(normalisation::softmax), PerResult(22);
+    /// The logarithm of `softmax`.
+    LogSoftmax = "log_softmax", [], Reduce, "(x: tensor, axis: axis = -1)", AlongAxis, Quotient, Composite(normalisation::log_softmax), PerResult(18);
+    /// Subtracts the mean over the axes from `axis` on and divides by the root of the variance plus `epsilon`, then multiplies by
+    /// `weight` and adds `bias`, which have the shape of these axes.
+    LayerNorm = "layer_norm", [], Reduce, "(x: tensor, weight: tensor?, bias: tensor?, axis: axis = -1, epsilon: float = 1e-5)", ShapeRule::LayerNorm, Quotient, Composite(normalisation::layer_norm), PerResult(8);
+    /// Divides by the root of the mean square over the axes from `axis` on plus `epsilon`, then multiplies by `weight`.
+    RmsNorm = "rms_norm", [], Reduce, "(x: tensor, weight: tensor?, axis: axis = -1, epsilon: float = 1e-6)", ShapeRule::LayerNorm, Quotient, Composite(normalisation::rms_norm), PerResult(5);
+    /// Normalises as `layer_norm` over groups of channels, which are axis 1, and all axes after it, then multiplies by the
+    /// channel's `weight` and adds its `bias`.
+    GroupNorm = "group_norm", [], Reduce, "(x: tensor, weight: tensor?, bias: tensor?, groups: int, epsilon: float = 1e-5)", ShapeRule::GroupNorm, Quotient, Composite(normalisation::group_norm), PerResult(8);
+    /// The negative logarithm of `softmax` along axis 1, or the only one, at the class `target`; 0 where that is no class. `reduction` is
+    /// `"mean"` over all targets, `"sum"` or `"none"`.
+    CrossEntropy = "cross_entropy", [], Reduce, "(logits: tensor, target: tensor, reduction: text = mean)", ShapeRule::CrossEntropy, Classes, Composite(loss::cross_entropy), PerOperand(20);
+
+    // ---- scans ------------------------------------------------------------------------------------------------------
+    /// The sums of the elements up to each along an axis, in the order that [`crate::reference`] defines.
+    Cumsum = "cumsum", [], Scan, "(x: tensor, axis: axis)", AlongAxis, Summed, Native, PerResult(1);
+    /// The products of the elements up to each along an axis, in the order of `cumsum`.
+    Cumprod = "cumprod", [], Scan, "(x: tensor, axis: axis)", AlongAxis, Summed, Native, PerResult(1);
+
+    // ---- views and movement -----------------------------------------------------------------------------------------
+    /// The elements in row-major order, in another shape. One extent may be -1.
+    Reshape = "reshape", [], TensorKernelKind::View, "(x: tensor, shape: shape)", ShapeRule::Reshape, KEPT, OpDefinition::View, Free;
+    /// Orders the axes anew: axis i of the result is axis `axes[i]`.
+    Permute = "permute", [], TensorKernelKind::View, "(x: tensor, axes: ints)", ShapeRule::Permute, KEPT, OpDefinition::View, Free;
+    /// Exchanges two axes.
+    Transpose = "transpose", ["swapaxes"], TensorKernelKind::View, "(x: tensor, axis1: axis = -2, axis2: axis = -1)", ShapeRule::Transpose, KEPT, Composite(movement::transpose), Free;
+    /// Takes `sizes[i]` elements along axis i, from `starts[i]` on in steps of `steps[i]`, which may be negative.
+    Slice = "slice", [], TensorKernelKind::View, "(x: tensor, starts: ints, sizes: shape, steps: ints)", ShapeRule::Slice, KEPT, OpDefinition::View, Free;
+    /// Reverses axes.
+    Flip = "flip", [], TensorKernelKind::View, "(x: tensor, axes: axes = none)", ShapeRule::Flip, KEPT, OpDefinition::View, Free;
+    /// Repeats elements along new leading axes and axes of extent 1.
+    BroadcastTo = "broadcast_to", ["expand"], TensorKernelKind::View, "(x: tensor, shape: shape)", ShapeRule::BroadcastTo, KEPT, OpDefinition::View, Free;
+    /// Joins tensors along an axis.
+    Concat = "concat", ["concatenate"], Elementwise, "(x: tensor*, axis: axis = 0)", ShapeRule::Concat, Promoted(Any), Native, Move;
+    /// Joins tensors along a new axis.
+    Stack = "stack", [], Elementwise, "(x: tensor*, axis: axis = 0)", ShapeRule::Stack, Promoted(Any), Composite(movement::stack), Move;
+    /// Adds `widths[2 * i]` elements of `value` before axis i and `widths[2 * i + 1]` after it.
+    Pad = "pad", [], Elementwise, "(x: tensor, widths: ints, value: float = 0)", ShapeRule::Pad, KEPT, Native, Move;
+    /// Repeats the whole along each axis.
+    Tile = "tile", [], Elementwise, "(x: tensor, repeats: ints)", ShapeRule::Tile, KEPT, Composite(movement::tile), Move;
+
+    // ---- sources and random numbers ---------------------------------------------------------------------------------
+    /// The index of each element along an axis.
+    Iota = "iota", [], Elementwise, "(shape: shape, axis: axis = 0, dtype: dtype = i64)", ShapeRule::Given, DtypeRule::Given, Native, PerResult(1);
+    /// The number of elements along axes, a scalar. It is an op for the sake of extents that are symbols.
+    ElementCount = "element_count", [], Custom, "(x: tensor, axes: axes = none, dtype: dtype = i64)", ShapeRule::Scalar, DtypeRule::Given, Native, Free;
+    /// Random numbers uniform on [0, 1), in steps of 2⁻²⁴. Element i in row-major order is `randf` after `rand_init(seed, i)`.
+    Rand = "rand", [], Elementwise, "(seed: tensor, shape: shape, dtype: dtype = f32)", ShapeRule::Given, Random, Native, PerResult(20);
+    /// Random numbers of the normal distribution. Element i in row-major order is `randn` after `rand_init(seed, i)`.
+    Randn = "randn", [], Elementwise, "(seed: tensor, shape: shape, dtype: dtype = f32)", ShapeRule::Given, Random, Native, PerResult(80);
+    /// Zero with probability `p`, by `rand` of the seed; the others are divided by `1 - p`.
+    Dropout = "dropout", [], Elementwise, "(x: tensor, seed: tensor, p: float = 0.5)", First, Seeded, Composite(movement::dropout), PerResult(24);
+
+    // ---- contractions -----------------------------------------------------------------------------------------------
+    /// The product of matrices, or of batches of them, which broadcast. A first vector is a row, a second a column, and that axis is
+    /// dropped from the result. Each element is one chain of fused multiply-adds, as [`crate::reference`] defines.
+    MatMul = "matmul", [], Matmul, "(a: tensor, b: tensor)", ShapeRule::Matmul, Promoted(Any), Native, Contraction;
+}

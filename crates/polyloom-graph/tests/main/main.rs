@@ -1,0 +1,13 @@
+//! The tests of tensor graphs, in one binary.
+
+mod decomposition;
+mod errors;
+mod matmul;
+mod promotion;
+mod reductions;
+mod scalars;
+mod shapes;
+mod support;
+mod table;
+mod text;
+mod values;
