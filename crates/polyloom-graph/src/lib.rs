@@ -39,7 +39,7 @@ mod verify;
 
 pub use attribute::{AttributeValue, Attributes};
 pub use builder::{GraphBuilder, TensorOperand};
-pub use decompose::decompose;
+pub use decompose::{Decomposition, decompose, decomposition};
 pub use error::GraphError;
 pub use graph::{Graph, TensorDef, TensorId, TensorType, TensorValue};
 pub use layout::Layout;

@@ -4,26 +4,21 @@
 //! else lists the ops. An op is simple or composite. A simple one is defined by its arm in [`crate::reference`] or by a
 //! scalar function ([`OpDefinition`]); a composite one by the simpler ops that it decomposes into.
 //!
-//! Adding an op is one entry in `table.rs`, with its scalar function in `scalar.rs` or its decomposition in `composite`.
+//! Adding an op is one entry in `table.rs`, with its scalar function in `scalar.rs` or its decomposition in [`crate::decompose`].
 
-mod composite;
 mod cost;
+mod function;
+mod names;
 mod parameter;
 mod scalar;
 mod table;
 
 pub use cost::{CostModel, TensorCost};
+pub use function::scalar_function;
 pub use parameter::{AttributeKind, AttributeParameter, TensorArity, TensorParameter, TensorSignature};
-pub use scalar::scalar_function;
 pub use table::TensorOp;
 
-use crate::attribute::AttributeValue;
-use crate::builder::GraphBuilder;
-use crate::error::GraphError;
-use crate::graph::TensorId;
 use polyloom_ir::Expr;
-use rustc_hash::FxHashMap;
-use std::sync::LazyLock;
 
 /// The kind of kernel that computes an op by itself. Fusion starts from it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -144,9 +139,6 @@ pub enum DtypeRule {
     Classes,
 }
 
-/// A function that builds an op of simpler ones, given its operands and canonical attributes.
-pub type Decomposition = fn(&mut GraphBuilder, &[TensorId], &[AttributeValue]) -> Result<TensorId, GraphError>;
-
 /// The definition of what an op computes.
 #[derive(Clone, Copy, Debug)]
 pub enum OpDefinition {
@@ -156,8 +148,8 @@ pub enum OpDefinition {
     Native,
     /// A map of indices: the result may share memory with the operand.
     View,
-    /// Simpler ops.
-    Composite(Decomposition),
+    /// Simpler ops: its [decomposition](crate::decomposition).
+    Composite,
 }
 
 /// Everything that the table says about one op.
@@ -191,12 +183,9 @@ impl TensorOpInfo {
         matches!(self.definition, OpDefinition::View)
     }
 
-    /// Returns the decomposition of a composite op.
-    pub fn decomposition(&self) -> Option<Decomposition> {
-        match self.definition {
-            OpDefinition::Composite(decomposition) => Some(decomposition),
-            _ => None,
-        }
+    /// Returns true if the op is defined by simpler ones.
+    pub fn is_composite(&self) -> bool {
+        matches!(self.definition, OpDefinition::Composite)
     }
 }
 
@@ -214,26 +203,5 @@ impl TensorOp {
     /// Returns every op, in table order.
     pub fn all() -> impl Iterator<Item = &'static TensorOpInfo> {
         table::TABLE.iter()
-    }
-
-    /// Finds an op by its name or an alias.
-    ///
-    /// # Errors
-    ///
-    /// [`GraphError::UnknownOp`], with the op of the nearest name.
-    pub fn from_name(name: &str) -> Result<TensorOp, GraphError> {
-        static NAMES: LazyLock<FxHashMap<&'static str, TensorOp>> = LazyLock::new(|| {
-            let names = |info: &'static TensorOpInfo| std::iter::once(info.name).chain(info.aliases.iter().copied());
-            table::TABLE.iter().flat_map(|info| names(info).map(|name| (name, info.op))).collect()
-        });
-        NAMES.get(name).copied().ok_or_else(|| {
-            let shared = |other: &str| other.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
-            let candidates = NAMES.keys().copied().filter(|other| shared(other) >= 2);
-            // The length decides between names that begin alike, and the alphabet in the end, so that the text is stable.
-            let nearest = candidates.max_by_key(|other| {
-                (shared(other), std::cmp::Reverse(other.len().abs_diff(name.len())), std::cmp::Reverse(*other))
-            });
-            GraphError::UnknownOp { name: name.to_owned(), nearest }
-        })
     }
 }

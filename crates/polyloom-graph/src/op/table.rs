@@ -10,7 +10,6 @@ use super::DtypeRule::{
 };
 use super::OpDefinition::{self, Composite, Native, Scalar as By};
 use super::TensorKernelKind::{Custom, Elementwise, Matmul, Reduce, Scan};
-use super::composite::{activation, loss, movement, normalisation, statistics};
 use super::scalar;
 use super::{DtypeRule, ShapeRule, TensorKernelKind, TensorOpInfo, TensorSignature};
 use ShapeRule::{AlongAxis, Broadcast, First};
@@ -72,15 +71,15 @@ tensor_op_table! {
     /// -1, 0 or 1, as the number is below, at or above zero; NaN for NaN.
     Sign = "sign", [], Elementwise, "(x: tensor)", Broadcast, Promoted(Number), By(scalar::sign), PerResult(2);
     /// The product with itself.
-    Square = "square", [], Elementwise, "(x: tensor)", Broadcast, Promoted(BoolAsInt8), Composite(activation::square), PerResult(1);
+    Square = "square", [], Elementwise, "(x: tensor)", Broadcast, Promoted(BoolAsInt8), Composite, PerResult(1);
     /// One divided by the number. Of integers it is a `float64`, unlike NumPy's.
-    Reciprocal = "reciprocal", [], Elementwise, "(x: tensor)", Broadcast, Quotient, Composite(activation::reciprocal), PerResult(4);
+    Reciprocal = "reciprocal", [], Elementwise, "(x: tensor)", Broadcast, Quotient, Composite, PerResult(4);
     /// The larger; NaN if either is.
     Maximum = "maximum", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(Any), By(scalar::maximum), PerResult(1);
     /// The smaller; NaN if either is.
     Minimum = "minimum", [], Elementwise, "(a: tensor, b: tensor)", Broadcast, Promoted(Any), By(scalar::minimum), PerResult(1);
     /// The number, or the nearer of two limits if it is outside of them; the upper one if they cross.
-    Clip = "clip", ["clamp"], Elementwise, "(x: tensor, lower: tensor, upper: tensor)", Broadcast, Promoted(Any), Composite(activation::clip), PerResult(2);
+    Clip = "clip", ["clamp"], Elementwise, "(x: tensor, lower: tensor, upper: tensor)", Broadcast, Promoted(Any), Composite, PerResult(2);
     /// Rounds down. Integers stay as they are.
     Floor = "floor", [], Elementwise, "(x: tensor)", Broadcast, Promoted(Any), By(scalar::floor), PerResult(1);
     /// Rounds up. Integers stay as they are.
@@ -192,18 +191,18 @@ tensor_op_table! {
 
     // ---- activations ------------------------------------------------------------------------------------------------
     /// The number if it is above 0, else 0; NaN for NaN.
-    Relu = "relu", [], Elementwise, "(x: tensor)", Broadcast, Promoted(Number), Composite(activation::relu), PerResult(1);
+    Relu = "relu", [], Elementwise, "(x: tensor)", Broadcast, Promoted(Number), Composite, PerResult(1);
     /// The number if it is above 0, else its product with `negative_slope`.
-    LeakyRelu = "leaky_relu", [], Elementwise, "(x: tensor, negative_slope: float = 0.01)", Broadcast, Float, Composite(activation::leaky_relu), PerResult(2);
+    LeakyRelu = "leaky_relu", [], Elementwise, "(x: tensor, negative_slope: float = 0.01)", Broadcast, Float, Composite, PerResult(2);
     /// `x * (1 + erf(x / sqrt(2))) / 2`, or with `approximate` `"tanh"`
     /// `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2`.
-    Gelu = "gelu", [], Elementwise, "(x: tensor, approximate: text = none)", Broadcast, Float, Composite(activation::gelu), PerResult(34);
+    Gelu = "gelu", [], Elementwise, "(x: tensor, approximate: text = none)", Broadcast, Float, Composite, PerResult(34);
     /// `x * sigmoid(x)`.
-    Silu = "silu", ["swish"], Elementwise, "(x: tensor)", Broadcast, Float, Composite(activation::silu), PerResult(20);
+    Silu = "silu", ["swish"], Elementwise, "(x: tensor)", Broadcast, Float, Composite, PerResult(20);
     /// `1 / (1 + exp(-x))`.
-    Sigmoid = "sigmoid", [], Elementwise, "(x: tensor)", Broadcast, Float, Composite(activation::sigmoid), PerResult(20);
+    Sigmoid = "sigmoid", [], Elementwise, "(x: tensor)", Broadcast, Float, Composite, PerResult(20);
     /// `log(1 + exp(x))`, as `maximum(x, 0) + log1p(exp(-abs(x)))`, which does not overflow.
-    Softplus = "softplus", [], Elementwise, "(x: tensor)", Broadcast, Float, Composite(activation::softplus), PerResult(36);
+    Softplus = "softplus", [], Elementwise, "(x: tensor)", Broadcast, Float, Composite, PerResult(36);
 
     // ---- reductions -------------------------------------------------------------------------------------------------
     /// The sum along axes, in the order that [`crate::reference`] defines. That of nothing is 0.
@@ -223,32 +222,32 @@ tensor_op_table! {
     /// True if any along axes is not zero.
     Any = "any", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED, Logical, Native, PerOperand(1);
     /// The sum along axes divided by their number of elements; NaN if there are none.
-    Mean = "mean", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED, Quotient, Composite(statistics::mean), PerOperand(1);
+    Mean = "mean", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED, Quotient, Composite, PerOperand(1);
     /// The sum of squared differences from the mean, divided by the number of elements less `correction`.
-    Var = "var", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false, correction: int = 0)", REDUCED, Quotient, Composite(statistics::var), PerOperand(4);
+    Var = "var", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false, correction: int = 0)", REDUCED, Quotient, Composite, PerOperand(4);
     /// The square root of `var`.
-    Std = "std", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false, correction: int = 0)", REDUCED, Quotient, Composite(statistics::std), PerOperand(4);
+    Std = "std", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false, correction: int = 0)", REDUCED, Quotient, Composite, PerOperand(4);
     /// The logarithm of the sum of exponentials along axes, without overflow.
-    Logsumexp = "logsumexp", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED_NONEMPTY, Quotient, Composite(statistics::logsumexp), PerOperand(17);
+    Logsumexp = "logsumexp", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED_NONEMPTY, Quotient, Composite, PerOperand(17);
     /// The square root of the sum of squares along axes.
-    Norm = "norm", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED, Quotient, Composite(statistics::norm), PerOperand(2);
+    Norm = "norm", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED, Quotient, Composite, PerOperand(2);
 
     // ---- normalisation ----------------------------------------------------------------------------------------------
     /// Exponentials along an axis, divided by their sum.
-    Softmax = "softmax", [], Reduce, "(x: tensor, axis: axis = -1)", AlongAxis, Quotient, Composite(normalisation::softmax), PerResult(22);
+    Softmax = "softmax", [], Reduce, "(x: tensor, axis: axis = -1)", AlongAxis, Quotient, Composite, PerResult(22);
     /// The logarithm of `softmax`.
-    LogSoftmax = "log_softmax", [], Reduce, "(x: tensor, axis: axis = -1)", AlongAxis, Quotient, Composite(normalisation::log_softmax), PerResult(18);
+    LogSoftmax = "log_softmax", [], Reduce, "(x: tensor, axis: axis = -1)", AlongAxis, Quotient, Composite, PerResult(18);
     /// Subtracts the mean over the axes from `axis` on and divides by the root of the variance plus `epsilon`, then multiplies by
     /// `weight` and adds `bias`, which have the shape of these axes.
-    LayerNorm = "layer_norm", [], Reduce, "(x: tensor, weight: tensor?, bias: tensor?, axis: axis = -1, epsilon: float = 1e-5)", ShapeRule::LayerNorm, Quotient, Composite(normalisation::layer_norm), PerResult(8);
+    LayerNorm = "layer_norm", [], Reduce, "(x: tensor, weight: tensor?, bias: tensor?, axis: axis = -1, epsilon: float = 1e-5)", ShapeRule::LayerNorm, Quotient, Composite, PerResult(8);
     /// Divides by the root of the mean square over the axes from `axis` on plus `epsilon`, then multiplies by `weight`.
-    RmsNorm = "rms_norm", [], Reduce, "(x: tensor, weight: tensor?, axis: axis = -1, epsilon: float = 1e-6)", ShapeRule::LayerNorm, Quotient, Composite(normalisation::rms_norm), PerResult(5);
+    RmsNorm = "rms_norm", [], Reduce, "(x: tensor, weight: tensor?, axis: axis = -1, epsilon: float = 1e-6)", ShapeRule::LayerNorm, Quotient, Composite, PerResult(5);
     /// Normalises as `layer_norm` over groups of channels, which are axis 1, and all axes after it, then multiplies by the
     /// channel's `weight` and adds its `bias`.
-    GroupNorm = "group_norm", [], Reduce, "(x: tensor, weight: tensor?, bias: tensor?, groups: int, epsilon: float = 1e-5)", ShapeRule::GroupNorm, Quotient, Composite(normalisation::group_norm), PerResult(8);
+    GroupNorm = "group_norm", [], Reduce, "(x: tensor, weight: tensor?, bias: tensor?, groups: int, epsilon: float = 1e-5)", ShapeRule::GroupNorm, Quotient, Composite, PerResult(8);
     /// The negative logarithm of `softmax` along axis 1, or the only one, at the class `target`; 0 where that is no class. `reduction` is
     /// `"mean"` over all targets, `"sum"` or `"none"`.
-    CrossEntropy = "cross_entropy", [], Reduce, "(logits: tensor, target: tensor, reduction: text = mean)", ShapeRule::CrossEntropy, Classes, Composite(loss::cross_entropy), PerOperand(20);
+    CrossEntropy = "cross_entropy", [], Reduce, "(logits: tensor, target: tensor, reduction: text = mean)", ShapeRule::CrossEntropy, Classes, Composite, PerOperand(20);
 
     // ---- scans ------------------------------------------------------------------------------------------------------
     /// The sums of the elements up to each along an axis, in the order that [`crate::reference`] defines.
@@ -262,7 +261,7 @@ tensor_op_table! {
     /// Orders the axes anew: axis i of the result is axis `axes[i]`.
     Permute = "permute", [], TensorKernelKind::View, "(x: tensor, axes: ints)", ShapeRule::Permute, KEPT, OpDefinition::View, Free;
     /// Exchanges two axes.
-    Transpose = "transpose", ["swapaxes"], TensorKernelKind::View, "(x: tensor, axis1: axis = -2, axis2: axis = -1)", ShapeRule::Transpose, KEPT, Composite(movement::transpose), Free;
+    Transpose = "transpose", ["swapaxes"], TensorKernelKind::View, "(x: tensor, axis1: axis = -2, axis2: axis = -1)", ShapeRule::Transpose, KEPT, Composite, Free;
     /// Takes `sizes[i]` elements along axis i, from `starts[i]` on in steps of `steps[i]`, which may be negative.
     Slice = "slice", [], TensorKernelKind::View, "(x: tensor, starts: ints, sizes: shape, steps: ints)", ShapeRule::Slice, KEPT, OpDefinition::View, Free;
     /// Reverses axes.
@@ -272,11 +271,11 @@ tensor_op_table! {
     /// Joins tensors along an axis.
     Concat = "concat", ["concatenate"], Elementwise, "(x: tensor*, axis: axis = 0)", ShapeRule::Concat, Promoted(Any), Native, Move;
     /// Joins tensors along a new axis.
-    Stack = "stack", [], Elementwise, "(x: tensor*, axis: axis = 0)", ShapeRule::Stack, Promoted(Any), Composite(movement::stack), Move;
+    Stack = "stack", [], Elementwise, "(x: tensor*, axis: axis = 0)", ShapeRule::Stack, Promoted(Any), Composite, Move;
     /// Adds `widths[2 * i]` elements of `value` before axis i and `widths[2 * i + 1]` after it.
     Pad = "pad", [], Elementwise, "(x: tensor, widths: ints, value: float = 0)", ShapeRule::Pad, KEPT, Native, Move;
     /// Repeats the whole along each axis.
-    Tile = "tile", [], Elementwise, "(x: tensor, repeats: ints)", ShapeRule::Tile, KEPT, Composite(movement::tile), Move;
+    Tile = "tile", [], Elementwise, "(x: tensor, repeats: ints)", ShapeRule::Tile, KEPT, Composite, Move;
 
     // ---- sources and random numbers ---------------------------------------------------------------------------------
     /// The index of each element along an axis.
@@ -288,7 +287,7 @@ tensor_op_table! {
     /// Random numbers of the normal distribution. Element i in row-major order is `randn` after `rand_init(seed, i)`.
     Randn = "randn", [], Elementwise, "(seed: tensor, shape: shape, dtype: dtype = f32)", ShapeRule::Given, Random, Native, PerResult(80);
     /// Zero with probability `p`, by `rand` of the seed; the others are divided by `1 - p`.
-    Dropout = "dropout", [], Elementwise, "(x: tensor, seed: tensor, p: float = 0.5)", First, Seeded, Composite(movement::dropout), PerResult(24);
+    Dropout = "dropout", [], Elementwise, "(x: tensor, seed: tensor, p: float = 0.5)", First, Seeded, Composite, PerResult(24);
 
     // ---- contractions -----------------------------------------------------------------------------------------------
     /// The product of matrices, or of batches of them, which broadcast. A first vector is a row, a second a column, and that axis is

@@ -2,7 +2,7 @@
 
 use crate::support::{graph, numbers, tensor};
 use polyloom_graph::reference::evaluate;
-use polyloom_graph::{TensorDef, decompose, verify};
+use polyloom_graph::{TensorDef, TensorOp, decompose, decomposition, verify};
 use polyloom_ir::Scalar::F32;
 
 /// Checks that a composite op and its formula have the same bits.
@@ -14,7 +14,7 @@ fn check_same(composite: &str, formula: &str) {
     let simple = decompose(&composite).unwrap();
     verify(&simple).unwrap();
     let is_simple = |def: &TensorDef| match def {
-        TensorDef::Op { op, .. } => op.info().decomposition().is_none(),
+        TensorDef::Op { op, .. } => decomposition(*op).is_none(),
         _ => true,
     };
     assert!(simple.values.iter().all(|value| is_simple(&value.def)), "{simple}");
@@ -50,4 +50,11 @@ fn halves_are_computed_in_float32() {
     let text = decompose(&graph).unwrap().to_string();
     assert!(text.contains("%1 = cast %0, dtype=f32 : f32[4]"), "{text}");
     assert!(text.contains("dtype=f16 : f16[4]\nreturn"), "{text}");
+}
+
+#[test]
+fn composite_ops_and_no_others_have_a_decomposition() {
+    for info in TensorOp::all() {
+        assert_eq!(decomposition(info.op).is_some(), info.is_composite(), "{}", info.name);
+    }
 }

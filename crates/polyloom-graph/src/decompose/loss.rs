@@ -1,6 +1,6 @@
 //! Losses.
 
-use super::{Built, binary, is_word, reduce, reshape, unary};
+use super::build::{Built, binary, is_word, reduce, reshape, unary};
 use crate::attribute::AttributeValue;
 use crate::builder::GraphBuilder;
 use crate::graph::TensorId;

@@ -1,6 +1,6 @@
 //! Composite ops that move elements or drop them.
 
-use super::{Built, binary, float, int, ints, reshape};
+use super::build::{Built, binary, float, int, ints, reshape};
 use crate::attribute::AttributeValue;
 use crate::builder::{GraphBuilder, TensorOperand};
 use crate::graph::TensorId;

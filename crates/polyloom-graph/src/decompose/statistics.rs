@@ -1,6 +1,6 @@
 //! Composite reductions.
 
-use super::{Built, binary, count, flag, int, ints, reduce, reshape, unary};
+use super::build::{Built, binary, count, flag, int, ints, reduce, reshape, unary};
 use crate::attribute::AttributeValue;
 use crate::builder::GraphBuilder;
 use crate::graph::TensorId;

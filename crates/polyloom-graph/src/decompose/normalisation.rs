@@ -1,6 +1,6 @@
 //! Ops that normalise rows.
 
-use super::{Built, binary, float, int, reduce, reshape, unary};
+use super::build::{Built, binary, float, int, reduce, reshape, unary};
 use crate::attribute::AttributeValue;
 use crate::builder::GraphBuilder;
 use crate::error::GraphError;

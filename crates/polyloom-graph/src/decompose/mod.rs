@@ -1,11 +1,52 @@
 //! Decomposition: composite ops become the simpler ops that define them, until only simple ones are left.
 
+mod activation;
+mod build;
+mod loss;
+mod movement;
+mod normalisation;
+mod statistics;
+
 use crate::attribute::AttributeValue;
 use crate::builder::{GraphBuilder, TensorOperand};
 use crate::error::GraphError;
 use crate::graph::{Graph, TensorDef, TensorId};
-use crate::op::{Decomposition, DtypeRule, TensorOp};
+use crate::op::{DtypeRule, TensorOp};
 use polyloom_ir::Scalar;
+
+/// A function that builds an op of simpler ones, given its operands and canonical attributes.
+pub type Decomposition = fn(&mut GraphBuilder, &[TensorId], &[AttributeValue]) -> Result<TensorId, GraphError>;
+
+/// Returns the decomposition of a composite op.
+pub fn decomposition(op: TensorOp) -> Option<Decomposition> {
+    Some(match op {
+        TensorOp::Square => activation::square,
+        TensorOp::Reciprocal => activation::reciprocal,
+        TensorOp::Clip => activation::clip,
+        TensorOp::Relu => activation::relu,
+        TensorOp::LeakyRelu => activation::leaky_relu,
+        TensorOp::Gelu => activation::gelu,
+        TensorOp::Silu => activation::silu,
+        TensorOp::Sigmoid => activation::sigmoid,
+        TensorOp::Softplus => activation::softplus,
+        TensorOp::Mean => statistics::mean,
+        TensorOp::Var => statistics::var,
+        TensorOp::Std => statistics::std,
+        TensorOp::Logsumexp => statistics::logsumexp,
+        TensorOp::Norm => statistics::norm,
+        TensorOp::Softmax => normalisation::softmax,
+        TensorOp::LogSoftmax => normalisation::log_softmax,
+        TensorOp::LayerNorm => normalisation::layer_norm,
+        TensorOp::RmsNorm => normalisation::rms_norm,
+        TensorOp::GroupNorm => normalisation::group_norm,
+        TensorOp::CrossEntropy => loss::cross_entropy,
+        TensorOp::Transpose => movement::transpose,
+        TensorOp::Stack => movement::stack,
+        TensorOp::Tile => movement::tile,
+        TensorOp::Dropout => movement::dropout,
+        _ => return None,
+    })
+}
 
 /// Rewrites composite ops to simple ones.
 ///
@@ -38,7 +79,7 @@ fn decompose_once(graph: &Graph) -> Result<Option<Graph>, GraphError> {
             TensorDef::Op { op, operands, attributes } => {
                 let operands = operands.iter().map(|&operand| renamed(&new_ids, operand));
                 let operands: Vec<TensorId> = operands.collect::<Result<_, _>>()?;
-                match op.info().decomposition() {
+                match decomposition(*op) {
                     Some(decomposition) => {
                         has_changed = true;
                         expand(&mut builder, *op, decomposition, &operands, &attributes.0)?

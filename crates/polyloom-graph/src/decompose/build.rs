@@ -1,41 +1,40 @@
-//! The decompositions of composite ops. Each writes an op with simpler ones, some of which are composite themselves.
+//! The steps that decompositions are made of. Each writes an op with simpler ones, some of which are composite themselves.
 //!
 //! Operands have been converted by the op's type rule and attributes are canonical, so that a decomposition checks nothing.
 
-pub(super) mod activation;
-pub(super) mod loss;
-pub(super) mod movement;
-pub(super) mod normalisation;
-pub(super) mod statistics;
-
-use super::TensorOp;
 use crate::attribute::AttributeValue;
 use crate::builder::{GraphBuilder, TensorOperand};
 use crate::error::GraphError;
 use crate::graph::TensorId;
+use crate::op::TensorOp;
 use crate::shape::Shape;
 use polyloom_ir::Scalar;
 
-type Built = Result<TensorId, GraphError>;
+pub(super) type Built = Result<TensorId, GraphError>;
 
-fn unary(b: &mut GraphBuilder, op: TensorOp, x: TensorId) -> Built {
+pub(super) fn unary(b: &mut GraphBuilder, op: TensorOp, x: TensorId) -> Built {
     b.op(op, &[x.into()], &[])
 }
 
-fn binary(b: &mut GraphBuilder, op: TensorOp, x: impl Into<TensorOperand>, y: impl Into<TensorOperand>) -> Built {
+pub(super) fn binary(
+    b: &mut GraphBuilder,
+    op: TensorOp,
+    x: impl Into<TensorOperand>,
+    y: impl Into<TensorOperand>,
+) -> Built {
     b.op(op, &[x.into(), y.into()], &[])
 }
 
-fn reduce(b: &mut GraphBuilder, op: TensorOp, x: TensorId, axes: &[i64], keepdims: bool) -> Built {
+pub(super) fn reduce(b: &mut GraphBuilder, op: TensorOp, x: TensorId, axes: &[i64], keepdims: bool) -> Built {
     b.op(op, &[x.into()], &[("axes", axes.into()), ("keepdims", keepdims.into())])
 }
 
-fn reshape(b: &mut GraphBuilder, x: TensorId, shape: Shape) -> Built {
+pub(super) fn reshape(b: &mut GraphBuilder, x: TensorId, shape: Shape) -> Built {
     b.op(TensorOp::Reshape, &[x.into()], &[("shape", shape.into())])
 }
 
 /// Returns the number of elements along axes as a scalar: a constant unless an extent is a symbol.
-fn count(b: &mut GraphBuilder, x: TensorId, axes: &[i64], dtype: Scalar) -> Built {
+pub(super) fn count(b: &mut GraphBuilder, x: TensorId, axes: &[i64], dtype: Scalar) -> Built {
     let shape = &b.ty(x)?.shape;
     let counted = Shape(axes.iter().filter_map(|&axis| shape.0.get(axis as usize).cloned()).collect());
     match counted.n_elements() {
@@ -45,7 +44,7 @@ fn count(b: &mut GraphBuilder, x: TensorId, axes: &[i64], dtype: Scalar) -> Buil
 }
 
 /// Returns an attribute's integers. Inference has checked its kind, so that there is no other case.
-fn ints(attribute: &AttributeValue) -> Vec<i64> {
+pub(super) fn ints(attribute: &AttributeValue) -> Vec<i64> {
     match attribute {
         AttributeValue::Ints(values) => values.clone(),
         AttributeValue::Int(value) => vec![*value],
@@ -53,21 +52,21 @@ fn ints(attribute: &AttributeValue) -> Vec<i64> {
     }
 }
 
-fn int(attribute: &AttributeValue) -> i64 {
+pub(super) fn int(attribute: &AttributeValue) -> i64 {
     ints(attribute).first().copied().unwrap_or(0)
 }
 
-fn float(attribute: &AttributeValue) -> f64 {
+pub(super) fn float(attribute: &AttributeValue) -> f64 {
     match attribute {
         AttributeValue::Float(value) => *value,
         other => int(other) as f64,
     }
 }
 
-fn flag(attribute: &AttributeValue) -> bool {
+pub(super) fn flag(attribute: &AttributeValue) -> bool {
     *attribute == AttributeValue::Bool(true)
 }
 
-fn is_word(attribute: &AttributeValue, word: &str) -> bool {
+pub(super) fn is_word(attribute: &AttributeValue, word: &str) -> bool {
     matches!(attribute, AttributeValue::Text(text) if &**text == word)
 }

@@ -1,6 +1,6 @@
 //! Elementwise composite ops.
 
-use super::{Built, binary, float, is_word, unary};
+use super::build::{Built, binary, float, is_word, unary};
 use crate::attribute::AttributeValue;
 use crate::builder::{GraphBuilder, TensorOperand};
 use crate::error::GraphError;
