@@ -23,8 +23,9 @@ const MIN_SAMPLES: usize = 5;
 const HOPELESS: f32 = 1.5;
 /// Turns that end a trial which gets no samples, because otherwise half of the work would go to the rival for ever.
 const MAX_TURNS: u32 = 4 * MAX_SAMPLES as u32;
-/// Samples that one launch gives where it runs on one candidate, so that disturbances of one launch do not decide.
-const SAMPLES_PER_LAUNCH: u32 = 3;
+/// Samples that one launch gives where it runs on one candidate: enough to leave a rival that is much slower, and not so
+/// many that disturbances of one launch decide.
+const SAMPLES_PER_LAUNCH: u32 = MIN_SAMPLES as u32;
 /// Shortest chunk that is timed well enough.
 const MIN_SAMPLE_NS: f32 = 2_000.0;
 /// Longest chunk during a trial, which bounds what a slow rival costs.
