@@ -52,7 +52,7 @@ impl FactKey {
 
     /// The key for arrays that are aligned as well.
     pub(crate) fn aligned(self) -> FactKey {
-        FactKey { flags: self.flags | ALIGNED * (u128::MAX / 15), ..self }
+        FactKey { flags: self.flags | (ALIGNED * (u128::MAX / 15)), ..self }
     }
 
     /// The key without its extents.
@@ -68,7 +68,7 @@ impl FactKey {
     /// The key for blocks of these extents, where they are of a size that code is made for.
     pub(crate) fn with_block(self, block: [u32; 3]) -> FactKey {
         let fits = block.iter().all(|&extent| extent < 1 << BLOCK_BITS);
-        let bits = block.iter().rev().fold(0, |bits, &extent| bits << BLOCK_BITS | u64::from(extent));
+        let bits = block.iter().rev().fold(0, |bits, &extent| (bits << BLOCK_BITS) | u64::from(extent));
         FactKey { block: if fits { bits } else { 0 }, ..self }
     }
 }
