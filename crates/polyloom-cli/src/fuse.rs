@@ -23,7 +23,7 @@ pub(crate) struct FuseExplainArguments {
     json: bool,
 }
 
-/// What is known of `polyloom.ops` by its names alone.
+/// The facts of `polyloom.ops` that its names alone tell.
 struct OpsByName;
 
 /// Ops whose result may be a view of an argument, or the argument itself.

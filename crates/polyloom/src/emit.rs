@@ -166,7 +166,7 @@ impl Kernel {
     }
 }
 
-/// What has been measured of the ways to run a kernel's threads, in words.
+/// Says in words what has been measured of the ways to run a kernel's threads.
 fn describe_measurements(kernel: &CpuKernel, launch_rank: u8) -> String {
     let mut text = String::new();
     for measured in kernel.measured_candidates(launch_rank) {

@@ -2,7 +2,7 @@
 
 use super::object::ContainerKind;
 
-/// What a builtin does with its arguments.
+/// The effect of a builtin on its arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum BuiltinEffect {
     /// Looks at references and types, not at contents, and makes a number or truth value.

@@ -17,7 +17,7 @@ pub(crate) struct CallArguments {
     /// The positional ones, in order.
     pub(crate) positional: Vec<ValueId>,
     pub(crate) keywords: Vec<(String, ValueId)>,
-    /// What `*` and `**` add of which the number or the names are not known.
+    /// The values that `*` and `**` add in unknown number or under unknown names.
     pub(crate) rest: Vec<ValueId>,
     /// True if `**` is among that.
     pub(crate) has_unknown_keywords: bool,

@@ -124,7 +124,7 @@ impl FileCaptureEnvironment {
                 }
             }
         }
-        // What `global` in a function of the file rebinds has no one meaning.
+        // A name that `global` in a function of the file rebinds has no one meaning.
         for def in unit.functions().iter().filter_map(|info| unit.definition_at(info.start)) {
             let names = ScopeBindings::of_function(&def.parameters, &def.body);
             let rebound = names.globals.iter().filter(|_| outer.is_none()).chain(&names.nonlocals);

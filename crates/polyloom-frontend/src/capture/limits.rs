@@ -1,4 +1,4 @@
-//! How much work analysis does before it gives a function up.
+//! Bounds the work that analysis does before it gives a function up.
 
 /// Bounds that analysis gives up at. A function beyond them is not fused.
 pub(super) struct CaptureLimits;

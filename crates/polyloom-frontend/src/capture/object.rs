@@ -53,7 +53,7 @@ pub(crate) enum ObjectKind {
     Method(Arc<str>),
     /// A generator, which runs code when it is iterated over.
     Generator(Rc<FunctionObject>),
-    /// What an object of an earlier iteration of a loop was.
+    /// The object that stands for one of an earlier iteration of a loop.
     Older(Rc<ObjectKind>),
 }
 
@@ -66,7 +66,7 @@ pub(crate) enum ContainerKind {
     Iterator,
 }
 
-/// What a container may hold.
+/// The objects that a container may hold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ContainerContents {
     pub(crate) objects: ObjectSet,
@@ -115,7 +115,7 @@ pub(crate) struct AbstractObject {
     pub(crate) span: Span,
 }
 
-/// What an expression may evaluate to, at one place of the program.
+/// The values that an expression may evaluate to, at one place of the program.
 #[derive(Clone, Debug)]
 pub(crate) struct AbstractValue {
     pub(crate) objects: Rc<ObjectSet>,

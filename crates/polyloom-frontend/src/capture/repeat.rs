@@ -1,4 +1,4 @@
-//! What runs several times: loops and comprehensions; and generators, which run later.
+//! Walks code that runs several times, loops and comprehensions, and generators, which run later.
 //!
 //! A body is walked until the values at its head do not change. Between two walks, what it has made becomes what
 //! earlier iterations have made, so that a tensor of this iteration is never taken for that of the one before.

@@ -90,7 +90,7 @@ pub enum CaptureGuard {
     Identity {
         /// The name as written.
         name: Arc<str>,
-        /// What it was resolved to: a dotted path, or the name of a helper function.
+        /// The dotted path that it was resolved to, or the name of a helper function.
         target: Arc<str>,
     },
     /// The operators, attributes and subscripts at this place are those of tensors, numbers or plain containers, which
@@ -114,7 +114,7 @@ pub struct ChainBreak {
     pub cause: BreakCause,
     /// The reason in one sentence.
     pub reason: String,
-    /// What to write to fuse more.
+    /// The advice on how to fuse more.
     pub help: String,
 }
 
@@ -198,7 +198,7 @@ pub struct ChainBreakReport {
     pub column: u32,
     /// The reason in one sentence.
     pub reason: String,
-    /// What to write to fuse more.
+    /// The advice on how to fuse more.
     pub help: String,
 }
 

@@ -1,4 +1,4 @@
-//! What LLVM says while it compiles. By itself it would print, and end the process at errors.
+//! Collects what LLVM reports while it compiles. By itself it would print, and end the process at errors.
 
 use inkwell::context::{AsContextRef, Context};
 use inkwell::llvm_sys::LLVMDiagnosticSeverity;

@@ -147,9 +147,9 @@ pub(crate) struct BodyUnit<'a, 'c> {
     pub(crate) sites: &'a SiteTable,
     pub(crate) arrays: &'a [Option<ArrayArg>],
     pub(crate) params: &'a [ValueRep],
-    /// What full blocks have in common, if that is known.
+    /// The facts of full blocks, if the extents of blocks are known.
     pub(crate) full_blocks: Option<&'a FullBlocks>,
-    /// What is known of the arguments, where loops may be lowered as tiles.
+    /// The facts of the arguments, where loops may be lowered as tiles.
     pub(crate) facts: Option<&'a ArgFacts>,
     pub(crate) streams: &'a [(&'a ArrayArg, Offsets)],
     pub(crate) totals: &'a [UpdateTotal],

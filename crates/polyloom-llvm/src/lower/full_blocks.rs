@@ -9,7 +9,7 @@ use polyloom_codegen::ArgFacts;
 use polyloom_ir::{Function, Inst, Op, Type, Value, ValueDef};
 use rustc_hash::FxHashMap;
 
-/// What a kernel computes from the number of a block's threads.
+/// The values that a kernel computes from the number of a block's threads.
 pub(crate) struct FullBlocks {
     /// The number of the block's threads, 64 bits wide, and what it is in a full block.
     count: Value,
@@ -54,7 +54,7 @@ impl FullBlocks {
 }
 
 impl FunctionLowering<'_, '_> {
-    /// What the smaller one of two numbers of threads is in a full block; `None` for others. Code for full blocks is
+    /// Lowers the smaller of two numbers of threads to what it is in a full block; `None` for other values. Code for full blocks is
     /// left where the block proves to be none.
     pub(super) fn end_in_full_block(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
         let Some(full_blocks) = self.full_blocks else { return Ok(None) };

@@ -37,6 +37,30 @@ pub(crate) fn index_values(func: &Function) -> SecondaryMap<Value, bool> {
     found
 }
 
+/// An index that counts from the end of its axis where it is negative: `where(i < 0, i + n, i)`.
+pub(super) struct WrappedIndex {
+    /// The index as it was, `i`.
+    pub(super) plain: Value,
+    /// The extent of the axis, `n`.
+    pub(super) extent: Value,
+}
+
+impl WrappedIndex {
+    /// Finds the parts of such an index; `None` for other values.
+    pub(super) fn of(func: &Function, index: Value) -> Option<WrappedIndex> {
+        let computed = |value: Value| match func.values[value].def {
+            ValueDef::Result(inst, _) => Some(&func.insts[inst]),
+            ValueDef::Param(..) => None,
+        };
+        let select = computed(index).filter(|data| data.op == Op::Select)?;
+        let &[cond, from_end, plain] = &select.operands[..] else { return None };
+        let (test, sum) = (computed(cond)?, computed(from_end)?);
+        let tests_sign = test.op == Op::Lt && test.operands[0] == plain && func.as_const(test.operands[1]) == Some(0);
+        let is_wrapped = tests_sign && sum.op == Op::Add && sum.operands[0] == plain;
+        is_wrapped.then(|| WrappedIndex { plain, extent: sum.operands[1] })
+    }
+}
+
 impl FunctionLowering<'_, '_> {
     /// A quotient or remainder of an index by a shared value, where all lanes have one quotient. `None` where this
     /// cannot be had, and the lanes divide each for itself.
@@ -97,25 +121,19 @@ impl FunctionLowering<'_, '_> {
         let func = self.func;
         let data = &func.insts[inst];
         let is_alone = self.lanes == 1 && !self.arith.processor.is_gpu && !self.frames.is_empty();
-        let &[cond, from_end, plain] = &data.operands[..] else { return Ok(None) };
-        let (ValueDef::Result(test, _), ValueDef::Result(sum, _)) = (func.values[cond].def, func.values[from_end].def)
+        let Some(WrappedIndex { plain, extent }) =
+            data.results.first().and_then(|&index| WrappedIndex::of(func, index))
         else {
             return Ok(None);
         };
-        let (test, sum) = (&func.insts[test], &func.insts[sum]);
-        let is_wrap = self.func.ty(plain).as_scalar().is_some_and(Scalar::is_signed_int)
-            && test.op == Op::Lt
-            && test.operands[0] == plain
-            && func.as_const(test.operands[1]) == Some(0)
-            && sum.op == Op::Add
-            && sum.operands[0] == plain;
+        let is_signed = func.ty(plain).as_scalar().is_some_and(Scalar::is_signed_int);
         let is_vectorised = func.metadata.float_mode != FloatMode::Strict
             || self.frames.last().is_some_and(|frame| self.runs_iterations_as_lanes(frame.inst));
-        if !is_alone || !is_wrap || is_vectorised || self.not_negative.contains(&plain) {
+        if !is_alone || !is_signed || is_vectorised || self.not_negative.contains(&plain) {
             return Ok(None);
         }
         let ir = self.ir;
-        let (plain, extent) = (self.rep(plain)?, self.rep(sum.operands[1])?);
+        let (plain, extent) = (self.rep(plain)?, self.rep(extent)?);
         let (plain, extent) = (self.base(plain)?, self.base(extent)?);
         // In 64 bits, as addresses are, so that what is loaded is extended there and then.
         let (narrow, wide_plain, extent) = (ir.type_of(plain), self.widen(plain), self.widen(extent));

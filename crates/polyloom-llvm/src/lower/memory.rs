@@ -6,13 +6,14 @@
 //! Everything the lanes share goes into a scalar base address.
 
 use super::control_frame::MergeEdge;
+use super::indices::WrappedIndex;
 use super::interleaved::{RowBlock, ScatteredElements};
 use super::private_copies::PrivateCopies;
 use super::{FunctionLowering, Reps, Result, ValueRep};
 use crate::ir::*;
 use polyloom_codegen::{ArrayFacts, CodegenError};
 use polyloom_ir::analysis::uniformity::ValueShape;
-use polyloom_ir::{Inst, Op, Scalar, Value, ValueDef};
+use polyloom_ir::{Inst, Scalar, Value, ValueDef};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
@@ -248,20 +249,11 @@ impl FunctionLowering<'_, '_> {
     /// Indices that were made non-negative by `where(i < 0, i + dim, i)`, because their `i`, where it is affine and the
     /// choice is not. Mostly no lane of a group takes the negative side.
     fn unwrapped(&self, index: Value) -> Option<ValueRep> {
-        let func = self.func;
-        let ValueDef::Result(inst, _) = func.values[index].def else { return None };
-        let select = &func.insts[inst];
-        if select.op != Op::Select || !matches!(self.values[index], Some(ValueRep::Vector(_))) {
+        if !matches!(self.values[index], Some(ValueRep::Vector(_))) {
             return None;
         }
-        let [cond, _, plain] = select.operands[..] else { return None };
-        let ValueDef::Result(cond, _) = func.values[cond].def else { return None };
-        let cond = &func.insts[cond];
-        let tests_sign = cond.op == Op::Lt && cond.operands[0] == plain && func.as_const(cond.operands[1]) == Some(0);
-        match self.values[plain] {
-            Some(rep @ ValueRep::Affine { .. }) if tests_sign => Some(rep),
-            _ => None,
-        }
+        let WrappedIndex { plain, .. } = WrappedIndex::of(self.func, index)?;
+        self.values[plain].filter(|rep| matches!(rep, ValueRep::Affine { .. }))
     }
 
     /// Emits an access for the way its indices mostly are and, if that takes a test, for the other way too. `plain`

@@ -115,7 +115,7 @@ pub(crate) struct FunctionLowering<'a, 'c> {
     not_negative: SmallVec<[Value; 2]>,
     /// The accesses of the loops around that are part of tiles.
     tile_columns: FxHashMap<Inst, tiled_loop::TileColumn>,
-    /// What is known of a kernel's arguments.
+    /// The facts of a kernel's arguments.
     facts: Option<&'a ArgFacts>,
     /// 64-bit counterparts of 32-bit indices, computed in 64 bits so that addresses need no sign extension in loops.
     wide: FxHashMap<Val, Val>,
@@ -126,7 +126,7 @@ pub(crate) struct FunctionLowering<'a, 'c> {
     frames: Vec<ControlFrame>,
     returns: ReturnTarget,
     bail_out: Option<BailOut>,
-    /// In code for full blocks, what they have in common.
+    /// The facts of full blocks, in code for them.
     full_blocks: Option<&'a full_blocks::FullBlocks>,
     /// True if something that cannot be done twice has been emitted; the bail-out starts the group again.
     pub(crate) has_effects: bool,

@@ -34,7 +34,7 @@ pub(crate) struct PrivateArray {
     table: Val,
 }
 
-/// How a copy of an element and the element become one.
+/// The way in which a copy of an element and the element become one.
 struct Merging {
     /// The update of the array's element by what the copy holds.
     update: RmwOp,

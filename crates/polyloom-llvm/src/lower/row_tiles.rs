@@ -10,6 +10,7 @@
 //!
 //! Design: `docs/design/cpu-strategies.md`.
 
+use super::indices::WrappedIndex;
 use polyloom_codegen::ArgFacts;
 use polyloom_ir::analysis::affine::{AffineSum, AffineTerm};
 use polyloom_ir::analysis::effects::CallEffects;
@@ -236,8 +237,8 @@ impl<'a> WalkContext<'a> {
         if !is_element || !is_known || outer.iter().any(|index| self.inside.contains(index)) {
             return None;
         }
-        let (index, counts_from_end) = match without_wrap(func, last) {
-            Some(index) => (index, true),
+        let (index, counts_from_end) = match WrappedIndex::of(func, last) {
+            Some(wrapped) => (wrapped.plain, true),
             None => (last, false),
         };
         let apart = |value: Value| self.uniformity.shape(value).stride().is_none_or(|stride| stride.abs() >= NEAR);
@@ -272,23 +273,4 @@ impl<'a> WalkContext<'a> {
         let bits = |value: Value| self.func.ty(value).as_scalar().filter(|ty| ty.is_signed_int()).map(Scalar::bits);
         data.op == Op::Cast && data.operands[0] == self.counter && bits(value) >= bits(self.counter)
     }
-}
-
-/// The index `i` of `where(i < 0, i + n, i)`.
-fn without_wrap(func: &Function, index: Value) -> Option<Value> {
-    let ValueDef::Result(inst, _) = func.values[index].def else { return None };
-    let data = &func.insts[inst];
-    let &[cond, from_end, plain] = &data.operands[..] else { return None };
-    let (ValueDef::Result(test, _), ValueDef::Result(sum, _)) = (func.values[cond].def, func.values[from_end].def)
-    else {
-        return None;
-    };
-    let (test, sum) = (&func.insts[test], &func.insts[sum]);
-    let is_wrap = data.op == Op::Select
-        && test.op == Op::Lt
-        && test.operands[0] == plain
-        && func.as_const(test.operands[1]) == Some(0)
-        && sum.op == Op::Add
-        && sum.operands[0] == plain;
-    is_wrap.then_some(plain)
 }

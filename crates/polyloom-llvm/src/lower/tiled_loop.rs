@@ -23,7 +23,7 @@ pub(super) struct TileColumn {
     buffer: Val,
     /// The column of the tile's first iteration, `i64`.
     first: Val,
-    /// How many columns further the next iteration's is: 1 or -1.
+    /// The number of columns to the next iteration's: 1 or -1.
     step: i64,
     /// The loop's counter, and what it is in the tile's first iteration, `i64`.
     counter: Value,
@@ -57,7 +57,7 @@ struct TileRange {
 /// The buffer of a walk: columns of the tile and, on the side where iterations come from, those last stored before it.
 struct TileBuffer {
     slot: Val,
-    /// What was stored last, the latest first.
+    /// The vectors that were stored last, the latest first.
     last_stored: SmallVec<[Val; 2]>,
 }
 
@@ -214,8 +214,7 @@ impl FunctionLowering<'_, '_> {
         Ok(RegionFlow::Yields(CarriedPhis::reps(&carried)))
     }
 
-    /// What is in memory before the loop of the elements that its reloads go back to: for each walk, the last iteration's
-    /// first.
+    /// Loads the elements that reloads in the first iterations go back to: for each walk, the last one first.
     fn stored_before(&mut self, tiles: &TileLoop<'_>) -> Result<Vec<SmallVec<[Val; 2]>>> {
         let ir = self.ir;
         let ty = ir.type_of(tiles.first);
@@ -315,7 +314,7 @@ impl FunctionLowering<'_, '_> {
         (ir.extract(rows, lane), mask)
     }
 
-    /// Where the lanes' elements of a walk are when the counter is `count`.
+    /// Returns where the lanes' elements of a walk are when the counter is `count`.
     fn walk_address(&mut self, tiles: &TileLoop<'_>, walk: &RowWalk, count: Val) -> Result<GroupAddress> {
         let func = self.func;
         let n_dims = func.ty(walk.array).as_array().map_or(1, |(_, n_dims)| usize::from(n_dims));
@@ -384,7 +383,7 @@ impl FunctionLowering<'_, '_> {
 }
 
 impl TileLoop<'_> {
-    /// What the counter grows by.
+    /// The step of the counter.
     fn step(&self) -> i64 {
         if self.tiled.counts_down { -1 } else { 1 }
     }

@@ -36,7 +36,7 @@ const MIN_GROUPS: u64 = 8;
 /// First bytes of stored samples: format and version.
 const MAGIC: &[u8; 8] = b"PLtrial1";
 
-/// What has been measured of a candidate.
+/// The measurements of a candidate.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct CandidateSamples {
     /// Threads that run at a time.

@@ -58,7 +58,7 @@ pub struct VariantInfo {
     pub error: Option<CodegenError>,
 }
 
-/// What has been measured of the candidates of a kernel, for people to look at.
+/// The measurements of a kernel's candidates, for people to look at.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MeasuredCandidates {
     /// Holds what holds of the arguments of the launches.
@@ -119,7 +119,7 @@ pub(crate) struct VariantState {
 struct BuiltCode {
     code: Arc<dyn LoadedCode>,
     tier: Tier,
-    /// What had been measured of its candidates, if the faster one was taken for that.
+    /// The earlier measurements of its candidates, if the faster one was taken for them.
     samples: Option<[CandidateSamples; 2]>,
 }
 
@@ -258,7 +258,7 @@ impl KernelInner {
         }
     }
 
-    /// What is known of the candidates of a variant.
+    /// The candidates of a variant and their measurements.
     fn candidates_of(&self, variant: &VariantState) -> Vec<CandidateInfo> {
         let (samples, is_over) = match variant.choice.get() {
             None => return Vec::new(),
@@ -449,7 +449,7 @@ impl KernelInner {
         Ok(BuiltCode { code, tier, samples })
     }
 
-    /// What the cache has of a variant's candidates.
+    /// Reads what the cache has of a variant's candidates.
     fn measured(&self, variant: &CodeVariant) -> Option<[CandidateSamples; 2]> {
         let backend = self.device.backend(Tier::Optimized)?;
         match self.device.cache().get(&cache::samples_key(&self.source.hash, &**backend, variant))? {

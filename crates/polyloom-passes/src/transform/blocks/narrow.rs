@@ -13,7 +13,7 @@ impl BlockSplitter<'_> {
             let ThreadItem::Inst(inst) = *item else { return None };
             let data = &self.func.insts[inst];
             if data.regions.is_empty() {
-                // What is made again where it is used leaves nothing here, nor does what is used here alone.
+                // An instruction leaves nothing here if it is made again where it is used, or used here alone.
                 let is_pure = data.op.info().is_pure();
                 let leaves = |&result: &Value| !self.facts.is_remade(result) && (!is_pure || self.escapes(result));
                 let leaves_nothing = !data.results.iter().any(leaves);
