@@ -33,9 +33,11 @@ fn undecided(chosen: KernelEntry, rival: KernelEntry, cache: Option<&Path>) -> (
     (optimizer, Arc::new(device))
 }
 
-/// Launches the kernel until its candidates have been measured, checking every element of every launch.
+/// Launches the kernel until its candidates have been measured, checking every element of every launch. How many launches
+/// that takes depends on the machine: a kernel is hot by the time that its work has taken.
 fn measure(kernel: &CpuKernel) -> [CandidateInfo; 2] {
-    for _ in 0..500 {
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(120) {
         run_saxpy(kernel, N);
         kernel.device().wait_for_background();
         if let Some(found) = decided(&kernel.variants()) {
