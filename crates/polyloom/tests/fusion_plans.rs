@@ -1,9 +1,9 @@
 //! Plans of tensor graphs, run on the CPU, give the bits of the reference evaluator.
 
-use polyloom::{ArgBlock, Kernel, LaunchOptions, Module, Scalar, Session, SourceMap};
+use polyloom::{ArgBlock, Kernel, LaunchOptions, Module, Scalar, Session, SourceMap, Tier, TierPolicy};
 use polyloom_graph::plan::{BufferKind, FusionPlan, KernelGrid, PlanArg, PlanOptions, plan};
 use polyloom_graph::reference::{DenseTensor, evaluate};
-use polyloom_graph::{Layout, parse_graph};
+use polyloom_graph::{AttributeValue, GraphBuilder, Layout, Shape, TensorId, TensorOp, TensorOperand, parse_graph};
 use polyloom_ir::generate::Random;
 
 /// A strided input: the memory that it lies in, and where.
@@ -132,10 +132,8 @@ fn canonical(tensor: &DenseTensor) -> Vec<u64> {
 fn check(session: &Session, text: &str, seed: u64) -> usize {
     let mut random = Random::new(seed);
     let graph = parse_graph(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let tensors: Vec<DenseTensor> = graph
-        .inputs()
-        .map(|(_, ty)| random_tensor(ty.dtype, &ty.shape.as_static().unwrap(), &mut random))
-        .collect();
+    let tensors: Vec<DenseTensor> =
+        graph.inputs().map(|(_, ty)| random_tensor(ty.dtype, &ty.shape.as_static().unwrap(), &mut random)).collect();
     let expected = evaluate(&graph, &tensors).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let mut n_kernels = 0;
     for is_dense in [true, false] {
@@ -184,7 +182,11 @@ fn graphs_give_the_bits_of_the_reference_in_few_kernels() {
     let cases: &[(String, usize)] = &[
         (x("1000") + "%y = add %x, 1.5\n%z = relu %y\n%w = multiply %z, %x\nreturn %w", 1),
         (x("10, 7") + "%v = input \"v\" : f32[7]\n%y = add %x, %v\n%z = exp %y\nreturn %y, %z", 1),
-        (x("5, 6") + "%t = transpose %x\n%e = exp %t\n%s = slice %e, starts=(1, 0), sizes=[4, 5], steps=(1, 1)\nreturn %s", 1),
+        (
+            x("5, 6")
+                + "%t = transpose %x\n%e = exp %t\n%s = slice %e, starts=(1, 0), sizes=[4, 5], steps=(1, 1)\nreturn %s",
+            1,
+        ),
         (x("6, 4") + "%r = reshape %x, shape=[3, 8]\n%y = add %r, 1\nreturn %y", 1),
         (x("40, 100") + "%y = sum %x, axes=(1)\nreturn %y", 1),
         (x("40, 100") + "%y = softmax %x\nreturn %y", 1),
@@ -205,7 +207,11 @@ fn graphs_give_the_bits_of_the_reference_in_few_kernels() {
         (x("12, 5") + "%y = cumsum %x, axis=0\n%z = cumprod %x, axis=1\nreturn %y, %z", 2),
         (x("2, 9000") + "%y = cumsum %x, axis=1\nreturn %y", 1),
         (x("12, 5") + "%y = input \"y\" : f32[5, 6]\n%z = matmul %x, %y\n%w = relu %z\nreturn %w", 1),
-        (x("12, 5") + "%y = exp %x\n%c = concat %x, %y, axis=1\n%p = pad %c, widths=(1, 2, 0, 3), value=1.5\nreturn %p", 5),
+        (
+            x("12, 5")
+                + "%y = exp %x\n%c = concat %x, %y, axis=1\n%p = pad %c, widths=(1, 2, 0, 3), value=1.5\nreturn %p",
+            5,
+        ),
         (x("4") + "%r = rand 7, shape=[3, 4]\n%y = add %x, %r\n%n = randn 8, shape=[5]\nreturn %y, %n", 2),
         (x("0, 5") + "%y = sum %x, axes=(0)\n%z = add %x, 1\nreturn %y, %z", 2),
         (x("4, 6, 8") + "%y = group_norm %x, groups=3\nreturn %y", 2),
@@ -214,5 +220,102 @@ fn graphs_give_the_bits_of_the_reference_in_few_kernels() {
     for (index, (text, most)) in cases.iter().enumerate() {
         let found = check(&session, text, index as u64);
         assert!(found <= *most, "{found} kernels, not {most}: {text}");
+    }
+}
+
+/// Builds a random graph, op by op, and lets it end with some of its values.
+fn random_graph(random: &mut Random) -> polyloom_graph::Graph {
+    let mut b = GraphBuilder::new();
+    let dtypes =
+        [Scalar::F32, Scalar::F32, Scalar::F32, Scalar::F64, Scalar::F16, Scalar::I32, Scalar::U8, Scalar::Bool];
+    let lengths = [1, 1, 2, 3, 5, 8, 33, 40, 70];
+    let base: Vec<u64> = (0..random.below(4)).map(|_| lengths[random.below(lengths.len())]).collect();
+    let mut values: Vec<TensorId> = Vec::new();
+    for index in 0..1 + random.below(3) {
+        let first = random.below(base.len() + 1);
+        let extents: Vec<u64> = base[first..].iter().map(|&n| if random.one_in(5) { 1 } else { n }).collect();
+        let dtype = dtypes[random.below(dtypes.len())];
+        values.push(b.input(&format!("x{index}"), dtype, Shape::of(&extents)).unwrap());
+    }
+    let infos: Vec<_> = TensorOp::all().filter(|info| info.name != "element_count").collect();
+    let mut n_tries = 0;
+    while values.len() < 9 && n_tries < 60 {
+        n_tries += 1;
+        let info = infos[random.below(infos.len())];
+        let pick = |random: &mut Random| values[values.len() - 1 - random.below(values.len().min(4))];
+        let n_tensors = info.signature.tensor_counts().0 + usize::from(random.one_in(3));
+        let mut operands: Vec<TensorOperand> = (0..n_tensors).map(|_| pick(random).into()).collect();
+        if n_tensors == 2 && random.one_in(4) {
+            operands[random.below(2)] = [TensorOperand::Int(2), TensorOperand::Float(0.5)][random.below(2)];
+        }
+        let Some(&TensorOperand::Value(first)) =
+            operands.iter().find(|operand| matches!(operand, TensorOperand::Value(_)))
+        else {
+            continue;
+        };
+        let extents = b.ty(first).unwrap().shape.as_static().unwrap();
+        let mut attributes = Vec::new();
+        for parameter in &info.signature.attributes {
+            let Some(value) = random_attribute(info.name, parameter.name, &extents, random) else { continue };
+            attributes.push((parameter.name, value));
+        }
+        if matches!(info.name, "rand" | "randn") {
+            operands = vec![TensorOperand::Int(random.below(100) as i64)];
+        }
+        let Ok(made) = b.op(info.op, &operands, &attributes) else { continue };
+        let n: u64 = b.ty(made).unwrap().shape.n_elements().unwrap();
+        if n < 40_000 {
+            values.push(made);
+        }
+    }
+    let n_outputs = 1 + random.below(3);
+    let outputs: Vec<TensorId> =
+        (0..n_outputs).map(|_| values[values.len() - 1 - random.below(values.len().min(5))]).collect();
+    b.finish(&outputs).unwrap()
+}
+
+fn random_attribute(op: &str, name: &str, extents: &[u64], random: &mut Random) -> Option<AttributeValue> {
+    let rank = extents.len();
+    Some(match name {
+        "axis" | "axis1" | "axis2" if rank > 0 => AttributeValue::Int(random.below(rank) as i64),
+        "axes" if op == "permute" => {
+            let mut axes: Vec<i64> = (0..rank as i64).collect();
+            (1..rank).for_each(|index| axes.swap(index, random.below(index + 1)));
+            AttributeValue::Ints(axes)
+        }
+        "axes" => AttributeValue::Ints((0..rank as i64).filter(|_| random.one_in(2)).collect()),
+        "keepdims" => AttributeValue::Bool(random.one_in(2)),
+        "dtype" => AttributeValue::Dtype([Scalar::F32, Scalar::F64, Scalar::I32][random.below(3)]),
+        "shape" if op == "reshape" => {
+            let n = extents.iter().product::<u64>();
+            let factor = [1, 2, 3, 5].into_iter().rev().find(|factor| n % factor == 0).unwrap_or(1);
+            AttributeValue::Shape(Shape::of(&[factor, n / factor]))
+        }
+        "shape" if op == "broadcast_to" => AttributeValue::Shape(Shape::of(&[&[2], extents].concat())),
+        "shape" => AttributeValue::Shape(Shape::of(&[3, 1 + random.below(40) as u64])),
+        "starts" => AttributeValue::Ints(extents.iter().map(|_| 0).collect()),
+        "sizes" => AttributeValue::Shape(Shape::of(&extents.iter().map(|n| n.div_ceil(2)).collect::<Vec<_>>())),
+        "steps" => AttributeValue::Ints(extents.iter().map(|_| 1 + i64::from(random.one_in(2))).collect()),
+        "widths" => AttributeValue::Ints((0..2 * rank).map(|_| random.below(3) as i64).collect()),
+        "repeats" => AttributeValue::Ints(extents.iter().map(|_| 1 + random.below(2) as i64).collect()),
+        "groups" => AttributeValue::Int(1 + random.below(2) as i64),
+        _ => return None,
+    })
+}
+
+/// Random graphs, of which `POLYLOOM_GRAPHS` says how many, in code of both back ends.
+#[test]
+fn random_graphs_give_the_bits_of_the_reference() {
+    let n_graphs = std::env::var("POLYLOOM_GRAPHS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
+    let tiers = if polyloom::has_llvm() { vec![Tier::Quick, Tier::Optimized] } else { vec![Tier::Quick] };
+    let sessions = tiers.into_iter().map(|tier| {
+        let device = Session::default_device().unwrap().with_policy(TierPolicy::Always(tier)).unwrap();
+        Session::on(device).unwrap()
+    });
+    let sessions: Vec<Session> = sessions.collect();
+    for seed in 0..n_graphs {
+        let graph = random_graph(&mut Random::new(seed));
+        let session = &sessions[seed as usize % sessions.len()];
+        check(session, &graph.to_string(), seed);
     }
 }
