@@ -7,6 +7,7 @@
 use super::assemble::assemble;
 use super::expression::{ExpressionArena, ExpressionId, ExpressionKind, Source, ViewMap};
 use super::reduction::{ReductionSpace, RowRange};
+use super::spill::spill;
 use super::translate::{StoredKind, TranslatedGraph};
 use super::{FusionPlan, PlanOptions};
 use crate::error::GraphError;
@@ -85,7 +86,8 @@ pub(super) fn plan_kernels(mut graph: TranslatedGraph, options: &PlanOptions) ->
     for index in 0..graph.stored.len() {
         grouper.place(&mut graph, index as u32);
     }
-    assemble(&graph, &grouper.drafts, options)
+    let spills: Vec<_> = grouper.drafts.iter().map(|draft| spill(&mut graph, draft)).collect();
+    assemble(&graph, &grouper.drafts, &spills, options)
 }
 
 struct Grouper {

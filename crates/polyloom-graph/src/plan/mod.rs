@@ -21,6 +21,7 @@ mod expression;
 mod group;
 mod merge;
 mod reduction;
+mod spill;
 mod translate;
 
 pub use body::KernelBody;
