@@ -8,6 +8,7 @@ use super::expression::{CombineOrder, ExpressionId, ExpressionKind, Source};
 use super::group::{DraftReduction, DraftSpace, DraftStore, KernelDraft};
 use super::merge::MergedAxes;
 use super::reduction::{RowForm, is_order_free};
+use super::reuse::reuse_buffers;
 use super::spill::SpilledExpression;
 use super::translate::TranslatedGraph;
 use super::{BufferKind, FusionPlan, KernelGrid, PlanArg, PlanBuffer, PlanKernel, PlanOptions, PlanOutput};
@@ -41,7 +42,7 @@ pub(super) fn assemble(
         let kernel = BodyAssembler::new(graph, draft, index, spilled, &mut buffers).assemble(options);
         kernels.extend(kernel);
     }
-    Ok(FusionPlan { buffers: buffers.buffers, kernels, outputs })
+    Ok(reuse_buffers(FusionPlan { buffers: buffers.buffers, kernels, outputs }))
 }
 
 /// The buffers of a plan, those of stored values as they are needed.

@@ -41,7 +41,7 @@ pub(super) fn spill(graph: &mut TranslatedGraph, draft: &KernelDraft) -> Vec<Spi
         }
         let passes = needed.get(&id).copied().unwrap_or(0);
         let is_shared = passes.count_ones() > 1;
-        if is_shared && flops(&graph.arena, id) >= MIN_FLOPS && !is_of_row(&graph.arena, draft, id) {
+        if is_shared && graph.arena.flops(id) >= MIN_FLOPS && !is_of_row(&graph.arena, draft, id) {
             let last = u64::BITS - 1 - passes.leading_zeros();
             dear.push((id, passes.trailing_zeros() as usize, last as usize));
             continue;
@@ -85,17 +85,6 @@ fn passes_of_elements(arena: &ExpressionArena, draft: &KernelDraft) -> FxHashMap
         arena.visit(&roots, |id| *needed.entry(id).or_default() |= 1u64.checked_shl(pass as u32).unwrap_or(0));
     }
     needed
-}
-
-fn flops(arena: &ExpressionArena, id: ExpressionId) -> u64 {
-    let mut sum = 0;
-    arena.visit(&[id], |id| {
-        sum += match &arena.get(id).kind {
-            ExpressionKind::Apply(op, _) | ExpressionKind::Random(op, ..) => op.flops_per_element(),
-            _ => 0,
-        };
-    });
-    sum
 }
 
 /// Returns true if an expression is the same for all elements of a row.
