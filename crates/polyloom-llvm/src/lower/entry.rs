@@ -15,6 +15,7 @@ use super::indices;
 use super::memory::ArrayArg;
 use super::prefetch::{self, Offsets};
 use super::private_arrays::PrivateArray;
+use super::reciprocals::divisions_by_invariants;
 use super::strategy::Strategy;
 use super::totals::UpdateTotal;
 use super::{BailOut, ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep, width};
@@ -73,6 +74,7 @@ pub(crate) fn kernel(
     let (params, arrays) = KernelArguments::Block { args, layout: ArgLayout::of(func) }.load(ir, func, variant)?;
     let used = calls::used_values(func);
     let indexes = indices::index_values(func);
+    let by_invariants = divisions_by_invariants(func, true);
     let sites = SiteTable::of(func);
     let loads_ahead = func.metadata.hint("prefetch") != Ok(Some(0));
     let streams = if loads_ahead { prefetch::streams(func, rank) } else { Vec::new() };
@@ -90,6 +92,7 @@ pub(crate) fn kernel(
         uniformity: Some(&uniformity),
         used: &used,
         indexes: &indexes,
+        by_invariants: &by_invariants,
         sites: &sites,
         arrays: &arrays,
         params: &params,
@@ -144,6 +147,7 @@ pub(crate) struct BodyUnit<'a, 'c> {
     pub(crate) uniformity: Option<&'a Uniformity>,
     pub(crate) used: &'a SecondaryMap<Value, bool>,
     pub(crate) indexes: &'a SecondaryMap<Value, bool>,
+    pub(crate) by_invariants: &'a SecondaryMap<Inst, bool>,
     pub(crate) sites: &'a SiteTable,
     pub(crate) arrays: &'a [Option<ArrayArg>],
     pub(crate) params: &'a [ValueRep],
@@ -396,6 +400,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
             uniformity: self.uniformity,
             used: self.used,
             indexes: self.indexes,
+            by_invariants: self.by_invariants,
             sites: Some(self.sites),
             arrays: self.arrays,
             own_arrays: Vec::new(),

@@ -90,7 +90,10 @@ impl FunctionLowering<'_, '_> {
         let ir = self.ir;
         let llvm = ir.type_of(base);
         let (zero, distance) = (ir.zero(llvm), (i64::from(self.lanes) - 1) * stride);
-        let quotient = self.arith.emit(Op::Div, ty, ty, &[base, by]);
+        let quotient = match self.by_invariants[inst] && !ir.is_const(by) {
+            true => Some(self.arith.divide_by(base, &self.arith.reciprocal(by, ty), ty)),
+            false => self.arith.emit(Op::Div, ty, ty, &[base, by]),
+        };
         let Some(quotient) = quotient else { return Ok(None) };
         let remainder = ir.sub(base, ir.mul(quotient, by));
         // Neither negative nor past the divisor at either end of the group, counted from the first lane's quotient, so

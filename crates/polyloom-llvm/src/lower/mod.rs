@@ -44,6 +44,7 @@ mod parallel;
 mod prefetch;
 mod private_arrays;
 mod private_copies;
+mod reciprocals;
 mod row_tiles;
 mod strategy;
 mod tiled_loop;
@@ -103,6 +104,8 @@ pub(crate) struct FunctionLowering<'a, 'c> {
     used: &'a SecondaryMap<Value, bool>,
     /// Values that indices of arrays are computed from.
     indexes: &'a SecondaryMap<Value, bool>,
+    /// Divisions by what the loop around leaves as it is.
+    by_invariants: &'a SecondaryMap<Inst, bool>,
     sites: Option<&'a SiteTable>,
     arrays: &'a [Option<ArrayArg>],
     /// Arrays that are no parameters: numbered after those that are.
@@ -317,7 +320,11 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
             true => reps.iter().map(|&rep| self.base(rep)).collect::<Result<_>>()?,
             false => reps.iter().map(|&rep| self.vector(rep)).collect::<Result<_>>()?,
         };
-        let Some(value) = self.arith.emit(data.op, from, to, &operands) else { return Err(self.unsupported(inst)) };
+        let value = match self.divide_by_invariant(inst, from, operands[0])? {
+            Some(value) => Some(value),
+            None => self.arith.emit(data.op, from, to, &operands),
+        };
+        let Some(value) = value else { return Err(self.unsupported(inst)) };
         Ok(match shape {
             _ if !on_scalars => ValueRep::Vector(value),
             ValueShape::Affine { stride, exact } if !all_uniform => {
