@@ -151,7 +151,7 @@ impl ArithContext<'_, '_> {
         let splat = |value: Val| ir.splat(value, lanes);
         let sign = reciprocal.sign.map(|sign| (ir.ashr(dividend, ir.int_const(llvm, (ty.bits() - 1).into())), splat(sign)));
         let magnitude = sign.map_or(dividend, |(own, _)| ir.sub(ir.xor(dividend, own), own));
-        let high = self.multiply_high(magnitude, splat(reciprocal.multiplier), ty.bits());
+        let high = self.multiply_high(magnitude, reciprocal.multiplier, ty.bits());
         let rest = ir.lshr(ir.sub(magnitude, high), splat(reciprocal.first_shift));
         let quotient = ir.lshr(ir.add(rest, high), splat(reciprocal.last_shift));
         match sign {
@@ -163,28 +163,46 @@ impl ArithContext<'_, '_> {
         }
     }
 
-    /// The upper half of the product of unsigned numbers of N bits.
+    /// The upper half of the product of unsigned numbers of N bits. `b` is a scalar.
     fn multiply_high(&self, a: Val, b: Val, n_bits: u32) -> Val {
         let ir = self.ir;
         let (llvm, lanes) = (ir.type_of(a), ir.n_lanes(a));
-        if n_bits == 64 && lanes > 1 {
-            return self.multiply_high_in_halves(a, b);
+        match n_bits {
+            64 if lanes > 1 => return self.multiply_high_in_halves(a, ir.splat(b, lanes)),
+            32 if lanes > 1 => return self.multiply_high_in_pairs(a, b),
+            _ => {}
         }
         let wide = ir.lanes(ir.int(2 * n_bits), lanes);
-        let product = ir.mul(ir.zext(a, wide), ir.zext(b, wide));
+        let product = ir.mul(ir.zext(a, wide), ir.zext(ir.splat(b, lanes), wide));
         ir.trunc(ir.lshr(product, ir.int_const(wide, n_bits.into())), llvm)
     }
 
-    /// The same for vectors of 64 bits, of which processors multiply halves alone.
+    /// The same for vectors of 64 bits, of which processors multiply halves alone. The sums are not in the order that
+    /// LLVM 22 takes for products of 128 bits, because it computes those lane by lane.
     fn multiply_high_in_halves(&self, a: Val, b: Val) -> Val {
         let ir = self.ir;
         let llvm = ir.type_of(a);
         let (low_bits, half) = (ir.int_const(llvm, u32::MAX.into()), ir.int_const(llvm, 32));
         let (low, high) = (|value: Val| ir.and(value, low_bits), |value: Val| ir.lshr(value, half));
         let (a_low, a_high, b_low, b_high) = (low(a), high(a), low(b), high(b));
-        let (low_high, high_low) = (ir.mul(a_low, b_high), ir.mul(a_high, b_low));
-        let middle = ir.add(ir.add(high(ir.mul(a_low, b_low)), low(low_high)), high_low);
-        ir.add(ir.add(ir.mul(a_high, b_high), high(low_high)), high(middle))
+        let (low_high, high_high) = (ir.mul(a_low, b_high), ir.mul(a_high, b_high));
+        let middle = ir.add(ir.mul(a_high, b_low), high(ir.mul(a_low, b_low)));
+        let carries = high(ir.add(low(middle), low(low_high)));
+        ir.add(ir.add(high_high, high(middle)), ir.add(high(low_high), carries))
+    }
+
+    /// The same for vectors of 32 bits: lanes of even and odd numbers are multiplied where they are, so that none is
+    /// moved.
+    fn multiply_high_in_pairs(&self, a: Val, b: Val) -> Val {
+        let ir = self.ir;
+        let lanes = ir.n_lanes(a) / 2;
+        let wide = ir.lanes(ir.int(64), lanes);
+        let pairs = ir.bitcast(a, wide);
+        let b = ir.splat(ir.zext(b, ir.int(64)), lanes);
+        let (low_bits, half) = (ir.int_const(wide, u32::MAX.into()), ir.int_const(wide, 32));
+        let even = ir.lshr(ir.mul(ir.and(pairs, low_bits), b), half);
+        let odd = ir.and(ir.mul(ir.lshr(pairs, half), b), ir.not(low_bits));
+        ir.bitcast(ir.or(even, odd), ir.type_of(a))
     }
 }
 
