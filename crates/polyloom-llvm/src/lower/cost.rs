@@ -5,8 +5,8 @@
 
 use super::calls::used_values;
 use super::loop_forms::is_strided;
-use super::private_copies::private_params;
-use super::reciprocals::divisions_by_invariants;
+use super::private_copies::find_private_params;
+use super::reciprocals::find_divisions_by_invariants;
 use super::row_tiles::tiled_accesses;
 use cranelift_entity::SecondaryMap;
 use polyloom_codegen::CodeVariant;
@@ -46,10 +46,10 @@ impl ThreadCost {
         variant: &CodeVariant,
         (lanes, n_registers): (u32, f32),
     ) -> ThreadCost {
-        let copied = private_params(func, &used_values(func), variant);
+        let copied = find_private_params(func, &used_values(func), variant);
         let tiled = tiled_accesses(module, func, uniformity, &variant.facts);
         let (copied, lanes) = (&copied, lanes as f32);
-        let by_invariants = divisions_by_invariants(func, true);
+        let by_invariants = find_divisions_by_invariants(func, true);
         let model = CostModel { module, func, uniformity, variant, by_invariants, copied, tiled, lanes, n_registers };
         model.region(region, false)
     }

@@ -16,7 +16,7 @@ use polyloom_ir::{Function, Inst, InstData, Op, Region, Scalar, Value};
 
 /// Finds the integer divisions whose divisor is computed outside of the innermost loop around them. A kernel's body is
 /// in the loop over the launch's threads, a function's in none.
-pub(crate) fn divisions_by_invariants(func: &Function, is_kernel: bool) -> SecondaryMap<Inst, bool> {
+pub(crate) fn find_divisions_by_invariants(func: &Function, is_kernel: bool) -> SecondaryMap<Inst, bool> {
     let mut search = InvariantSearch { func, depths: SecondaryMap::new(), divisions: SecondaryMap::new() };
     search.visit(func.body, u32::from(is_kernel));
     search.divisions
@@ -35,11 +35,12 @@ impl InvariantSearch<'_> {
         let func = self.func;
         for &inst in &func.regions[region].insts {
             let data = &func.insts[inst];
-            let changes_at = self.depth_of_result(data, depth);
+            let changes_at = self.find_depth_of_result(data, depth);
             for &result in &data.results {
                 self.depths[result] = changes_at;
             }
-            let is_integer = data.results.first().and_then(|&value| func.ty(value).as_scalar()).is_some_and(Scalar::is_int);
+            let is_integer =
+                data.results.first().and_then(|&value| func.ty(value).as_scalar()).is_some_and(Scalar::is_int);
             if matches!(data.op, Op::Div | Op::Mod) && is_integer {
                 self.divisions[inst] = self.depths[data.operands[1]] < depth;
             }
@@ -54,7 +55,7 @@ impl InvariantSearch<'_> {
     }
 
     /// Returns the depth at which results of an instruction change: that of its operands where they alone decide.
-    fn depth_of_result(&self, data: &InstData, depth: u32) -> u32 {
+    fn find_depth_of_result(&self, data: &InstData, depth: u32) -> u32 {
         match data.op {
             Op::Const | Op::Dim => 0,
             _ if data.op.info().is_pure() && !data.operands.is_empty() && data.regions.is_empty() => {
@@ -79,7 +80,7 @@ pub(crate) struct Reciprocal {
 
 impl ArithContext<'_, '_> {
     /// Computes the reciprocal of a scalar. That of 0 gives quotients of 0.
-    pub(crate) fn reciprocal(&self, divisor: Val, ty: Scalar) -> Reciprocal {
+    pub(crate) fn compute_reciprocal(&self, divisor: Val, ty: Scalar) -> Reciprocal {
         let ir = self.ir;
         let n_bits = ty.bits();
         let llvm = ir.int(n_bits);
@@ -93,7 +94,11 @@ impl ArithContext<'_, '_> {
         let ceil_log2 = ir.sub(constant(n_bits), count_leading(ir.sub(magnitude, one)));
         let normalised = ir.shl(magnitude, count_leading(magnitude));
         // For a power of two the quotient is 2^(N+1), whose low bits are 0, and `m` is 1, as it should be.
-        let quotient = if n_bits == 64 { self.quotient_of_128(normalised) } else { self.quotient_of_64(normalised, n_bits) };
+        let quotient = if n_bits == 64 {
+            self.compute_quotient_in_128(normalised)
+        } else {
+            self.compute_quotient_in_64(normalised, n_bits)
+        };
         let multiplier = ir.add(ir.trunc(quotient, llvm), one);
         let first_shift = ir.binary_intrinsic("llvm.umin", ceil_log2, one);
         let last_shift = ir.sub(ceil_log2, first_shift);
@@ -107,7 +112,7 @@ impl ArithContext<'_, '_> {
 
     /// `floor(2^(2N) / d)` in 64 bits, for a divisor of N bits whose highest is set. The float is above the quotient by
     /// less than 1, or it is the quotient.
-    fn quotient_of_64(&self, divisor: Val, n_bits: u32) -> Val {
+    fn compute_quotient_in_64(&self, divisor: Val, n_bits: u32) -> Val {
         let ir = self.ir;
         let wide = ir.int(64);
         let divisor = ir.zext(divisor, wide);
@@ -125,7 +130,7 @@ impl ArithContext<'_, '_> {
     ///
     /// The first estimate is wrong by less than 2^14, because floats have 53 bits. The remainder times the estimate says
     /// by how much, but for 1 either way.
-    fn quotient_of_128(&self, divisor: Val) -> Val {
+    fn compute_quotient_in_128(&self, divisor: Val) -> Val {
         let ir = self.ir;
         let (wide, float) = (ir.int(128), ir.f64());
         let constant = |value: u64| ir.int_const(wide, value);
@@ -149,7 +154,8 @@ impl ArithContext<'_, '_> {
         let ir = self.ir;
         let (llvm, lanes) = (ir.type_of(dividend), ir.n_lanes(dividend));
         let splat = |value: Val| ir.splat(value, lanes);
-        let sign = reciprocal.sign.map(|sign| (ir.ashr(dividend, ir.int_const(llvm, (ty.bits() - 1).into())), splat(sign)));
+        let sign =
+            reciprocal.sign.map(|sign| (ir.ashr(dividend, ir.int_const(llvm, (ty.bits() - 1).into())), splat(sign)));
         let magnitude = sign.map_or(dividend, |(own, _)| ir.sub(ir.xor(dividend, own), own));
         let high = self.multiply_high(magnitude, reciprocal.multiplier, ty.bits());
         let rest = ir.lshr(ir.sub(magnitude, high), splat(reciprocal.first_shift));
@@ -219,7 +225,7 @@ impl FunctionLowering<'_, '_> {
         if self.ir.is_const(divisor) {
             return Ok(None);
         }
-        let quotient = self.arith.divide_by(dividend, &self.arith.reciprocal(divisor, ty), ty);
+        let quotient = self.arith.divide_by(dividend, &self.arith.compute_reciprocal(divisor, ty), ty);
         Ok(Some(match data.op {
             Op::Div => quotient,
             _ => {
