@@ -138,7 +138,8 @@ impl Kernel {
         // The launch of a kernel of blocks has one axis, because its threads are the blocks, in a row.
         let launch_rank = if self.needs_blocks() { 1 } else { self.natural_rank() };
         // What launches have measured decides what runs, and so what is shown; the estimate is explained as it is.
-        let is_shown = tier != Some(Tier::Quick) && forms.iter().all(|&form| form != Form::Strategy && form != Form::Obj);
+        let is_shown =
+            tier != Some(Tier::Quick) && forms.iter().all(|&form| form != Form::Strategy && form != Form::Obj);
         let lanes = is_shown.then(|| on_cpu.measured_lanes(launch_rank, &facts)).flatten();
         let variant = CodeVariant::new(launch_rank, facts).with_lanes(lanes);
         let (module, kernel) = (&source.prepared, source.prepared_kernel);

@@ -181,6 +181,20 @@ kernel @divisions(%d d: {ty}, %p p: {ty}, %x x: array<{ty}, 1>, %y y: array<{ty}
     )
 }
 
+/// `y[i] = max(x[i], level)` for integers of a type.
+fn threshold(ty: &str) -> String {
+    format!(
+        "
+kernel @threshold(%l level: {ty}, %x x: array<{ty}, 1>, %y y: array<{ty}, 1>) {{
+  %i: i32 = tid 0
+  %0: {ty} = array_load %x, %i
+  %1: {ty} = max %0, %l
+  array_store %y, %i, %1
+  return
+}}"
+    )
+}
+
 /// The kernel's assembly for a processor, its arrays dense and apart. With `columns`, a launch has a dimension less
 /// than the arrays, whose last extent that is.
 fn assembly(source: &str, cpu: &str, columns: Option<u32>) -> String {
@@ -373,6 +387,16 @@ fn division_by_an_argument_is_multiplication() {
             assert!(found.is_none(), "{found:?} for {ty}:\n{code}");
         }
     }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn narrow_integers_fill_registers() {
+    check_inner_loop(&threshold("u8"), "x86-64-v3", None, "%ymm", &["vpmaxub"]);
+    // 32 bytes, because more have not been found to be faster.
+    check_inner_loop(&threshold("u8"), "x86-64-v4", None, "%ymm", &["vpmaxub"]);
+    check_inner_loop(&threshold("i16"), "x86-64-v3", None, "%ymm", &["vpmaxsw"]);
+    check_inner_loop(&threshold("i16"), "x86-64-v4", None, "%zmm", &["vpmaxsw"]);
 }
 
 #[test]

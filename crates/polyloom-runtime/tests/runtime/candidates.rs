@@ -86,7 +86,8 @@ fn the_faster_candidate_is_found_and_kept() {
 
 #[test]
 fn lanes_are_named_where_the_estimate_was_wrong() {
-    for (chosen, rival, lanes) in [(saxpy_in::<80> as KernelEntry, saxpy as KernelEntry, Some(1)), (saxpy, saxpy_in::<80>, None)]
+    for (chosen, rival, lanes) in
+        [(saxpy_in::<80> as KernelEntry, saxpy as KernelEntry, Some(1)), (saxpy, saxpy_in::<80>, None)]
     {
         let (_, device) = undecided(chosen, rival, None);
         let kernel = CpuKernel::new(device, saxpy_source("saxpy"));
