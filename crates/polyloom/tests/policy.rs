@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "polyloom-codegen",
             "polyloom-frontend",
+            "polyloom-graph",
             "polyloom-ir",
             "polyloom-llvm",
             "polyloom-passes",
