@@ -21,6 +21,13 @@ pub enum TensorOperand {
     Int(i64),
     /// A Python `float`.
     Float(f64),
+    /// A Python `int` or `float` that is given at each run.
+    Number {
+        /// Its place among the numbers that are given.
+        index: u32,
+        /// True for a `float`.
+        is_float: bool,
+    },
 }
 
 impl From<TensorId> for TensorOperand {
@@ -82,6 +89,11 @@ impl GraphBuilder {
         self.constant(dtype, convert(Scalar::F64, value.to_bits(), dtype))
     }
 
+    /// Adds a scalar that is given at each run, by its place among those that are.
+    pub(crate) fn given_number(&mut self, dtype: Scalar, index: u32) -> TensorId {
+        self.push(TensorType { dtype, shape: Shape::SCALAR }, TensorDef::Number(index))
+    }
+
     /// Returns the type of a value.
     ///
     /// # Errors
@@ -138,6 +150,8 @@ impl GraphBuilder {
                 TensorOperand::Bool(_) => (OperandDtype::Strong(Scalar::Bool), Shape::SCALAR),
                 TensorOperand::Int(_) => (OperandDtype::WeakInt, Shape::SCALAR),
                 TensorOperand::Float(_) => (OperandDtype::WeakFloat, Shape::SCALAR),
+                TensorOperand::Number { is_float: false, .. } => (OperandDtype::WeakInt, Shape::SCALAR),
+                TensorOperand::Number { is_float: true, .. } => (OperandDtype::WeakFloat, Shape::SCALAR),
             };
             dtypes.push(dtype);
             shapes.push(shape);
@@ -154,6 +168,7 @@ impl GraphBuilder {
             TensorOperand::Bool(value) => Ok(self.number(dtype, f64::from(u8::from(value)))),
             TensorOperand::Int(value) => Ok(self.constant(dtype, convert(Scalar::I64, value as u64, dtype))),
             TensorOperand::Float(value) => Ok(self.number(dtype, value)),
+            TensorOperand::Number { index, .. } => Ok(self.given_number(dtype, index)),
         });
         let operands = operands.collect::<Result<_, _>>()?;
         Ok(self.push(ty, TensorDef::Op { op, operands, attributes }))

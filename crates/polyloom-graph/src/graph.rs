@@ -39,6 +39,8 @@ pub enum TensorDef {
     Input(Arc<str>),
     /// A scalar, by its bits, zero-extended.
     Constant(u64),
+    /// A Python number that is given at each run, by its place among them. It has the type that the op beside it gives it.
+    Number(u32),
     /// The result of an op.
     Op {
         /// The op.

@@ -74,6 +74,60 @@ impl Layout {
         }
     }
 
+    /// Returns the same elements in row-major order along other axes; `None` if they then do not lie at constant distances. There
+    /// are as many elements.
+    pub fn reshaped(&self, extents: &[u64]) -> Option<Layout> {
+        if self.extents.contains(&0) {
+            return Some(Layout { offset: self.offset, ..Layout::dense(extents) });
+        }
+        let old: Vec<(u64, i64)> =
+            self.extents.iter().copied().zip(self.strides.iter().copied()).filter(|(extent, _)| *extent != 1).collect();
+        let mut strides = vec![0; extents.len()];
+        let (mut first, mut axis) = (0, 0);
+        while first < old.len() {
+            // The least run of old axes, and of new ones, with as many elements.
+            let (mut last, mut n_old, mut n_new, start) = (first, old[first].0, 1, axis);
+            while n_old != n_new {
+                if n_new < n_old {
+                    n_new *= extents.get(axis)?;
+                    axis += 1;
+                } else {
+                    last += 1;
+                    n_old *= old.get(last)?.0;
+                }
+            }
+            for pair in old[first..=last].windows(2) {
+                if pair[0].1 != pair[1].1.checked_mul(i64::try_from(pair[1].0).ok()?)? {
+                    return None;
+                }
+            }
+            let mut stride = old[last].1;
+            for new in (start..axis).rev() {
+                strides[new] = stride;
+                stride = stride.wrapping_mul(extents[new] as i64);
+            }
+            first = last + 1;
+        }
+        Some(Layout { extents: extents.to_vec(), strides, offset: self.offset })
+    }
+
+    /// Adds axes at the end, along which all elements are the same.
+    pub fn repeated(&self, extents: &[u64]) -> Layout {
+        let mut layout = self.clone();
+        layout.extents.extend(extents);
+        layout.strides.resize(layout.extents.len(), 0);
+        layout
+    }
+
+    /// Returns the least and the greatest place of an element; `None` if there is none.
+    pub fn place_range(&self) -> Option<(i64, i64)> {
+        if self.extents.contains(&0) {
+            return None;
+        }
+        let reach = self.extents.iter().zip(&self.strides).map(|(&extent, stride)| (extent as i64 - 1) * stride);
+        Some(reach.fold((self.offset, self.offset), |(least, most), reach| (least + reach.min(0), most + reach.max(0))))
+    }
+
     /// Returns the places of the elements, in row-major order of their indices.
     pub fn places(&self) -> impl Iterator<Item = usize> + '_ {
         let n = self.n_elements();

@@ -30,6 +30,7 @@ mod graph;
 mod infer;
 mod layout;
 pub mod op;
+pub mod plan;
 pub mod promotion;
 pub mod reference;
 mod shape;

@@ -2,7 +2,7 @@
 //!
 //! 1. Each operand is a value defined before its use, and each output is a value.
 //! 2. Inputs have different names.
-//! 3. Constants have no axes, and no bits above the width of their type.
+//! 3. Constants and numbers have no axes, constants and no bits above the width of their type.
 //! 4. Operands have the types that the op's rule converts them to.
 //! 5. The type of each value is the one that is inferred.
 //! 6. Attributes are in canonical form.
@@ -29,9 +29,10 @@ pub fn verify(graph: &Graph) -> Result<(), GraphError> {
                 return invalid(format!("there is an input `{name}` already"));
             }
             TensorDef::Input(_) => {}
-            TensorDef::Constant(_) if value.ty.shape != Shape::SCALAR => {
-                return invalid(format!("a constant has shape {}", value.ty.shape));
+            TensorDef::Constant(_) | TensorDef::Number(_) if value.ty.shape != Shape::SCALAR => {
+                return invalid(format!("a constant or number has shape {}", value.ty.shape));
             }
+            TensorDef::Number(_) => {}
             TensorDef::Constant(bits) => {
                 if *bits > u64::MAX >> (64 - value.ty.dtype.bits()) {
                     return invalid(format!("{bits:#x} is wider than {}", value.ty.dtype));

@@ -88,6 +88,21 @@ impl ExprBuilder {
         builder.finish(&[], &[])
     }
 
+    /// Builds a kernel, as [`ExprBuilder::kernel`], with any number of parameters.
+    ///
+    /// # Errors
+    ///
+    /// The first [`BuildError`] of the body.
+    pub fn kernel_with(
+        name: &str,
+        params: &[(&str, Type)],
+        write: impl for<'g> FnOnce(&'g ExprBuilder, &[Expr<'g>]),
+    ) -> Result<Function, BuildError> {
+        let builder = ExprBuilder::new(name, FunctionKind::Kernel, params, &[]);
+        write(&builder, &builder.params());
+        builder.finish(&[], &[])
+    }
+
     /// Builds a function that returns what `write` does, given the parameters.
     ///
     /// # Errors
@@ -178,6 +193,35 @@ impl ExprBuilder {
     /// Returns the thread's coordinate along an axis of the launch, an `int32`.
     pub fn tid(&self, axis: u8) -> Expr<'_> {
         self.wrap(self.build(|b| b.tid(axis)))
+    }
+
+    /// Returns the thread's coordinate in its block along an axis, an `int32`.
+    pub fn thread_idx(&self, axis: u8) -> Expr<'_> {
+        self.coordinate(Op::ThreadIdx, axis)
+    }
+
+    /// Returns the coordinate of the thread's block along an axis of the grid, an `int32`.
+    pub fn block_idx(&self, axis: u8) -> Expr<'_> {
+        self.coordinate(Op::BlockIdx, axis)
+    }
+
+    /// Returns the value that the lane so many behind this one has, or with [`Op::Shuffle`] the lane of that number, of the
+    /// 32 of a warp.
+    pub fn shuffle<'g>(&'g self, op: Op, value: Expr<'g>, lane: Expr<'g>) -> Expr<'g> {
+        self.with_immediate(op, &[value, lane], value.ty(), Imm::Width(32))
+    }
+
+    fn with_immediate<'g>(&'g self, op: Op, operands: &[Expr<'g>], ty: Type, imm: Imm) -> Expr<'g> {
+        let operands: Vec<Value> = operands.iter().map(|e| e.value).collect();
+        let results = self.build(|b| {
+            let inst = b.inst(op, &operands, &[ty], imm);
+            b.func.insts[inst].results.clone()
+        });
+        self.wrap(results[0])
+    }
+
+    fn coordinate(&self, op: Op, axis: u8) -> Expr<'_> {
+        self.with_immediate(op, &[], Type::I32, Imm::Axis(axis))
     }
 
     /// Appends any op with one result.
@@ -274,20 +318,35 @@ impl ExprBuilder {
         init: [Expr<'g>; N],
         body: impl FnOnce(Expr<'g>, [Expr<'g>; N]) -> [Expr<'g>; N],
     ) -> [Expr<'g>; N] {
-        let types = init.map(Expr::ty);
+        let body = |counter, carried: &[Expr<'g>]| body(counter, std::array::from_fn(|i| carried[i])).to_vec();
+        let results = self.for_range_many(start, end, step, &init, body);
+        std::array::from_fn(|i| results[i])
+    }
+
+    /// Repeats `body` as [`ExprBuilder::for_range`], with any number of carried values. The body returns as many.
+    pub fn for_range_many<'g>(
+        &'g self,
+        start: impl IntoExpr<'g>,
+        end: Expr<'g>,
+        step: impl IntoExpr<'g>,
+        init: &[Expr<'g>],
+        body: impl FnOnce(Expr<'g>, &[Expr<'g>]) -> Vec<Expr<'g>>,
+    ) -> Vec<Expr<'g>> {
+        let types: Vec<Type> = init.iter().map(|e| e.ty()).collect();
         let counter = end.ty();
         if !counter.as_scalar().is_some_and(Scalar::is_int) {
             let found = counter.to_string();
             self.fail(BuildError::WrongType { role: "the end of a range", expected: "an integer", found });
         }
         let region = self.create_region(&[&[counter], &types[..]].concat());
-        let param = |i: usize| self.wrap(self.func.borrow().regions[region].params[i]);
-        let next = self.fill(region, || body(param(0), std::array::from_fn(|i| param(i + 1))));
+        let params: Vec<Expr<'g>> =
+            self.func.borrow().regions[region].params.iter().map(|&param| self.wrap(param)).collect();
+        let next = self.fill(region, || body(params[0], &params[1..]));
         self.finish_region("the body of a loop", region, &next, &types);
         let bounds = [start.into_expr(end), end, step.into_expr(end)].map(|e| e.value);
         self.expect_types("a range", &bounds, &[counter; 3]);
-        let operands: Vec<Value> = bounds.into_iter().chain(init.map(|e| e.value)).collect();
-        self.region_inst(Op::ForRange, &operands, &types, &[region])
+        let operands: Vec<Value> = bounds.into_iter().chain(init.iter().map(|e| e.value)).collect();
+        self.region_values(Op::ForRange, &operands, &types, &[region])
     }
 
     fn expect_bool(&self, cond: Expr<'_>) {
@@ -325,11 +384,16 @@ impl ExprBuilder {
         results: &[Type],
         regions: &[Region],
     ) -> [Expr<'_>; N] {
+        let values = self.region_values(op, operands, results, regions);
+        std::array::from_fn(|i| values[i])
+    }
+
+    fn region_values(&self, op: Op, operands: &[Value], results: &[Type], regions: &[Region]) -> Vec<Expr<'_>> {
         let results = self.build(|b| {
             let inst = b.region_inst(op, operands, results, regions);
             b.func.insts[inst].results.clone()
         });
-        std::array::from_fn(|i| self.wrap(results[i]))
+        results.iter().map(|&value| self.wrap(value)).collect()
     }
 }
 

@@ -76,6 +76,7 @@ fn decompose_once(graph: &Graph) -> Result<Option<Graph>, GraphError> {
         let new_id = match &value.def {
             TensorDef::Input(name) => builder.input(name, value.ty.dtype, value.ty.shape.clone())?,
             TensorDef::Constant(bits) => builder.constant(value.ty.dtype, *bits),
+            TensorDef::Number(index) => builder.given_number(value.ty.dtype, *index),
             TensorDef::Op { op, operands, attributes } => {
                 let operands = operands.iter().map(|&operand| renamed(&new_ids, operand));
                 let operands: Vec<TensorId> = operands.collect::<Result<_, _>>()?;

@@ -55,6 +55,14 @@ impl CostModel {
 }
 
 impl TensorOp {
+    /// Returns the arithmetic operations for one element of the result of an elementwise op.
+    pub fn flops_per_element(self) -> u64 {
+        match self.info().cost {
+            CostModel::PerResult(flops) | CostModel::PerOperand(flops) => flops,
+            CostModel::Move | CostModel::Free | CostModel::Contraction => 0,
+        }
+    }
+
     /// Returns what computing the op by itself costs; `None` if an extent is a symbol.
     pub fn cost(self, operands: &[TensorType], result: &TensorType) -> Option<TensorCost> {
         self.info().cost.cost(operands, result)

@@ -133,6 +133,9 @@ pub fn evaluate(graph: &Graph, inputs: &[DenseTensor]) -> Result<Vec<DenseTensor
     for (id, value) in graph.iter() {
         let tensor = match &value.def {
             TensorDef::Input(_) => inputs.next().cloned().ok_or(GraphError::UnknownValue(id))?,
+            TensorDef::Number(_) => {
+                return Err(GraphError::Evaluation("a number that is given at each run has no value here".to_owned()));
+            }
             TensorDef::Constant(bits) => DenseTensor { dtype: value.ty.dtype, extents: Vec::new(), bits: vec![*bits] },
             TensorDef::Op { op, operands, attributes } => {
                 let operands: Vec<&DenseTensor> = operands.iter().map(|operand| &values[operand.0 as usize]).collect();

@@ -68,6 +68,11 @@ impl<'t> GraphReader<'t> {
                 let bits = parse_constant(arguments, ty.dtype).ok_or("a constant is a number")?;
                 self.builder.constant(ty.dtype, bits)
             }
+            "number" => {
+                let ty = ty.clone().ok_or("a number has a type")?;
+                let index = arguments.trim().parse().map_err(|_| "a number has a place among those that are given")?;
+                self.builder.given_number(ty.dtype, index)
+            }
             _ => self.read_op(word, arguments)?,
         };
         let found = self.builder.ty(id).map_err(|error| error.to_string())?;

@@ -11,6 +11,7 @@ impl fmt::Display for Graph {
             write!(f, "{id} = ")?;
             match &value.def {
                 TensorDef::Input(name) => write!(f, "input \"{name}\"")?,
+                TensorDef::Number(index) => write!(f, "number {index}")?,
                 TensorDef::Constant(bits) => write!(f, "constant {}", number_text(value.ty.dtype, *bits))?,
                 TensorDef::Op { op, operands, attributes } => {
                     let operands = operands.iter().map(ToString::to_string);

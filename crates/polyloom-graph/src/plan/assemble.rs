@@ -1,0 +1,443 @@
+//! Makes kernel bodies and their arguments of drafts: merges axes, names parameters, leaves out stores that nobody reads.
+
+use super::body::{
+    BodyAddress, BodyExpression, BodyExpressionKind, BodyExtent, BodyForm, BodyParam, BodyPass, BodyPlace,
+    BodyReduction, BodyStore, BodyStride, KernelBody,
+};
+use super::expression::{CombineOrder, ExpressionId, ExpressionKind, Source};
+use super::group::{DraftReduction, DraftSpace, DraftStore, KernelDraft};
+use super::merge::MergedAxes;
+use super::reduction::{RowForm, is_order_free};
+use super::translate::TranslatedGraph;
+use super::{BufferKind, FusionPlan, KernelGrid, PlanArg, PlanBuffer, PlanKernel, PlanOptions, PlanOutput};
+use crate::error::GraphError;
+use crate::layout::Layout;
+use crate::reference::{BLOCK_LENGTH, N_LANES};
+use polyloom_ir::Scalar;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+/// The most axes of a launch.
+const MAX_THREAD_AXES: usize = 4;
+
+pub(super) fn assemble(
+    graph: &TranslatedGraph,
+    drafts: &[KernelDraft],
+    options: &PlanOptions,
+) -> Result<FusionPlan, GraphError> {
+    let mut buffers = PlanBuffers::new(graph);
+    for (index, draft) in drafts.iter().enumerate() {
+        buffers.note_reads(graph, index, draft);
+    }
+    let outputs = graph
+        .outputs
+        .iter()
+        .map(|(source, layout)| PlanOutput { buffer: buffers.buffer(graph, *source), layout: layout.clone() });
+    let outputs = outputs.collect();
+    let mut kernels = Vec::new();
+    for (index, draft) in drafts.iter().enumerate() {
+        let kernel = BodyAssembler::new(graph, draft, index, &mut buffers).assemble(options);
+        kernels.extend(kernel);
+    }
+    Ok(FusionPlan { buffers: buffers.buffers, kernels, outputs })
+}
+
+/// The buffers of a plan, those of stored values as they are needed.
+struct PlanBuffers {
+    buffers: Vec<PlanBuffer>,
+    of_stored: FxHashMap<u32, usize>,
+    /// The kernels that load a stored value from memory.
+    readers: FxHashMap<u32, FxHashSet<usize>>,
+}
+
+impl PlanBuffers {
+    fn new(graph: &TranslatedGraph) -> PlanBuffers {
+        let input = |(index, ty): (usize, &crate::graph::TensorType)| PlanBuffer {
+            dtype: ty.dtype,
+            n_elements: ty.shape.n_elements().unwrap_or(0),
+            kind: BufferKind::Input(index),
+        };
+        let buffers = graph.inputs.iter().enumerate().map(input).collect();
+        PlanBuffers { buffers, of_stored: FxHashMap::default(), readers: FxHashMap::default() }
+    }
+
+    fn note_reads(&mut self, graph: &TranslatedGraph, index: usize, draft: &KernelDraft) {
+        graph.arena.visit(&draft.roots(), |id| {
+            if let ExpressionKind::Load(Source::Stored(stored), _) | ExpressionKind::Combined { source: stored, .. } =
+                &graph.arena.get(id).kind
+            {
+                self.readers.entry(*stored).or_default().insert(index);
+            }
+        });
+    }
+
+    /// Returns true if a value that a kernel computes is read by others, or is an output.
+    fn is_needed(&self, graph: &TranslatedGraph, stored: u32, draft: usize) -> bool {
+        let is_read = self.readers.get(&stored).is_some_and(|readers| readers.iter().any(|&reader| reader != draft));
+        is_read || graph.stored[stored as usize].is_output
+    }
+
+    fn buffer(&mut self, graph: &TranslatedGraph, source: Source) -> usize {
+        let stored = match source {
+            Source::Input(index) => return index as usize,
+            Source::Stored(stored) => stored,
+        };
+        *self.of_stored.entry(stored).or_insert_with(|| {
+            let value = &graph.stored[stored as usize];
+            let kind = if value.is_output { BufferKind::Output } else { BufferKind::Temporary };
+            self.buffers.push(PlanBuffer { dtype: value.dtype, n_elements: value.extents.iter().product(), kind });
+            self.buffers.len() - 1
+        })
+    }
+}
+
+/// The role of a number that is a parameter. Numbers of one role and value are one parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum NumberRole {
+    Extent(usize),
+    Stride(usize, i64),
+    Offset(usize, i64),
+    Count(u64),
+    Distance(i64),
+    Given(u32, Scalar),
+}
+
+struct BodyAssembler<'a> {
+    graph: &'a TranslatedGraph,
+    draft: &'a KernelDraft,
+    index: usize,
+    buffers: &'a mut PlanBuffers,
+    axes: MergedAxes,
+    is_wide: bool,
+    params: Vec<BodyParam>,
+    args: Vec<PlanArg>,
+    arrays: FxHashMap<(usize, i64, u64), u16>,
+    numbers: FxHashMap<NumberRole, u16>,
+    expressions: Vec<BodyExpression>,
+    known: FxHashMap<ExpressionId, u32>,
+}
+
+impl<'a> BodyAssembler<'a> {
+    fn new(
+        graph: &'a TranslatedGraph,
+        draft: &'a KernelDraft,
+        index: usize,
+        buffers: &'a mut PlanBuffers,
+    ) -> BodyAssembler<'a> {
+        let layouts = draft.layouts(graph);
+        let n_pinned = match &draft.space {
+            DraftSpace::Rows(space) if space.form == RowForm::SplitLane => (2, 0),
+            DraftSpace::Rows(space) if space.form == RowForm::SplitBlock => (0, 1),
+            _ => (0, 0),
+        };
+        let axes = MergedAxes::new(draft.space.outer(), draft.space.inner(), &layouts, n_pinned);
+        let limit = i64::from(i32::MAX) - BLOCK_LENGTH as i64;
+        let is_wide = layouts.iter().any(|layout| {
+            layout.place_range().is_some_and(|(least, most)| most - least > limit) || layout.n_elements() > limit as u64
+        });
+        BodyAssembler {
+            graph,
+            draft,
+            index,
+            buffers,
+            axes,
+            is_wide,
+            params: Vec::new(),
+            args: Vec::new(),
+            arrays: FxHashMap::default(),
+            numbers: FxHashMap::default(),
+            expressions: Vec::new(),
+            known: FxHashMap::default(),
+        }
+    }
+
+    /// Returns the kernel; nothing if it has no elements.
+    fn assemble(mut self, options: &PlanOptions) -> Option<PlanKernel> {
+        if self.axes.outer.contains(&0) || self.draft.space.outer().contains(&0) {
+            return None;
+        }
+        let n_passes = self.draft.n_passes();
+        let mut passes = vec![BodyPass::default(); n_passes];
+        let draft = self.draft;
+        for reduction in &draft.reductions {
+            let body = self.reduction(reduction);
+            passes[reduction.pass].reductions.push(body);
+        }
+        for reduction in &draft.reductions {
+            let is_scan = matches!(draft.space, DraftSpace::Scan(_));
+            if is_scan || !self.buffers.is_needed(self.graph, reduction.stored, self.index) {
+                continue;
+            }
+            let address = self.address(Source::Stored(reduction.stored), &reduction.layout);
+            let value = self.total(reduction);
+            passes[reduction.pass + 1].row_stores.push(BodyStore { address, value });
+        }
+        for store in &draft.stores {
+            if !self.buffers.is_needed(self.graph, store.stored, self.index) {
+                continue;
+            }
+            let value = self.expression(store.value);
+            let address = self.address(Source::Stored(store.stored), &store.layout);
+            let pass = &mut passes[store.pass];
+            let stores = if store.is_of_row { &mut pass.row_stores } else { &mut pass.element_stores };
+            stores.push(BodyStore { address, value });
+        }
+        while passes.last().is_some_and(|pass| *pass == BodyPass::default()) {
+            passes.pop();
+        }
+        if passes.is_empty() {
+            return None;
+        }
+        let outer = self.extents_of(0, &self.axes.outer.clone());
+        let inner = self.extents_of(self.axes.outer.len(), &self.axes.inner.clone());
+        let form = self.form();
+        let grid = self.grid(form);
+        let n_bytes =
+            self.arrays.keys().map(|&(buffer, _, n)| n * u64::from(self.buffers.buffers[buffer].dtype.bytes()));
+        let n_bytes = n_bytes.sum();
+        let body = KernelBody {
+            float_mode: options.float_mode,
+            params: self.params,
+            form,
+            outer,
+            inner,
+            expressions: self.expressions,
+            passes,
+            is_wide: self.is_wide,
+        };
+        Some(PlanKernel { body: Arc::new(body), grid, args: self.args, n_bytes })
+    }
+
+    fn form(&self) -> BodyForm {
+        let n: u64 = self.axes.inner.iter().product();
+        match &self.draft.space {
+            DraftSpace::Each(_) => BodyForm::Each,
+            DraftSpace::Scan(_) => BodyForm::Scan,
+            DraftSpace::Rows(space) => match space.form {
+                RowForm::Block => {
+                    let n_blocks = n.div_ceil(BLOCK_LENGTH as u64);
+                    let has_order = self.draft.reductions.iter().any(|reduction| !is_order_free(reduction.op));
+                    let is_long = n_blocks > 1 && has_order;
+                    // One level more than pairs, for a last block without a neighbour.
+                    BodyForm::Block { n_levels: if is_long { (u64::BITS - n_blocks.leading_zeros()) as u8 } else { 0 } }
+                }
+                RowForm::Loop => BodyForm::Loop,
+                RowForm::Unrolled => BodyForm::Unrolled(n as u8),
+                RowForm::SplitBlock => BodyForm::SplitBlock,
+                RowForm::SplitLane => BodyForm::SplitLane,
+            },
+        }
+    }
+
+    fn grid(&self, form: BodyForm) -> KernelGrid {
+        let outer = &self.axes.outer;
+        if form.has_blocks() {
+            return KernelGrid::Blocks { n_blocks: outer.iter().product(), n_threads: N_LANES as u32 };
+        }
+        let n_merged = outer.len().saturating_sub(MAX_THREAD_AXES - 1).max(1).min(outer.len().max(1));
+        let n_merged = if outer.len() <= MAX_THREAD_AXES { 1 } else { n_merged };
+        let first = outer.iter().take(n_merged).product();
+        KernelGrid::Threads(std::iter::once(first).chain(outer.iter().skip(n_merged).copied()).collect())
+    }
+
+    fn reduction(&mut self, reduction: &DraftReduction) -> BodyReduction {
+        let values = reduction.operands.iter().map(|&operand| self.expression(operand)).collect();
+        let scanned = matches!(self.draft.space, DraftSpace::Scan(_))
+            .then(|| self.address(Source::Stored(reduction.stored), &reduction.layout));
+        BodyReduction { op: reduction.op, dtype: self.graph.stored[reduction.stored as usize].dtype, values, scanned }
+    }
+
+    /// Returns the expression that is the result of a reduction.
+    fn total(&mut self, reduction: &DraftReduction) -> u32 {
+        let same_pass = self.draft.reductions.iter().filter(|other| other.pass == reduction.pass);
+        let index = same_pass.take_while(|other| other.stored != reduction.stored).count();
+        let kind = BodyExpressionKind::Total { pass: reduction.pass as u16, index: index as u16 };
+        let dtype = self.graph.stored[reduction.stored as usize].dtype;
+        let expression = BodyExpression { kind, dtype, is_of_row: true, pass: reduction.pass as u16 + 1 };
+        self.push(expression)
+    }
+
+    fn push(&mut self, expression: BodyExpression) -> u32 {
+        if let Some(index) = self.expressions.iter().position(|other| *other == expression) {
+            return index as u32;
+        }
+        self.expressions.push(expression);
+        self.expressions.len() as u32 - 1
+    }
+
+    /// Returns the body's expression for one of the plan.
+    fn expression(&mut self, id: ExpressionId) -> u32 {
+        if let Some(&known) = self.known.get(&id) {
+            return known;
+        }
+        let graph = self.graph;
+        let expression = graph.arena.get(id);
+        let dtype = expression.dtype;
+        let (kind, is_of_row, pass) = match &expression.kind {
+            ExpressionKind::Load(Source::Stored(stored), layout) if self.is_own(*stored, layout) => {
+                let own = self.own(*stored, layout);
+                self.known.insert(id, own);
+                return own;
+            }
+            ExpressionKind::Load(source, layout) => {
+                let address = self.address(*source, layout);
+                let is_of_row = self.is_of_row(layout);
+                (BodyExpressionKind::Load(address), is_of_row, 0)
+            }
+            ExpressionKind::Place(layout) => {
+                let place = self.place(layout, layout.offset);
+                (BodyExpressionKind::Place(place), self.is_of_row(layout), 0)
+            }
+            ExpressionKind::Constant(bits) => (BodyExpressionKind::Constant(*bits), true, 0),
+            ExpressionKind::Number(index) => {
+                let param =
+                    self.number(NumberRole::Given(*index, dtype), PlanArg::Number { index: *index, dtype }, dtype);
+                (BodyExpressionKind::Number(param), true, 0)
+            }
+            ExpressionKind::Apply(op, operands) => {
+                let operands: Vec<u32> = operands.iter().map(|&operand| self.expression(operand)).collect();
+                let of = |operand: &u32| &self.expressions[*operand as usize];
+                let is_of_row = operands.iter().all(|operand| of(operand).is_of_row);
+                let pass = operands.iter().map(|operand| of(operand).pass).max().unwrap_or(0);
+                (BodyExpressionKind::Apply(*op, operands), is_of_row, pass)
+            }
+            ExpressionKind::Random(op, seed, place) => {
+                let [seed, place] = [*seed, *place].map(|operand| self.expression(operand));
+                let of = |operand: u32| &self.expressions[operand as usize];
+                let is_of_row = of(seed).is_of_row && of(place).is_of_row;
+                let pass = of(seed).pass.max(of(place).pass);
+                (BodyExpressionKind::Random(*op, seed, place), is_of_row, pass)
+            }
+            ExpressionKind::Combined { op, order, source, layout, n, distance } => {
+                let address = self.combined_address(*source, layout, *n, *distance);
+                let n = self.integer(NumberRole::Count(*n), *n as i64);
+                let distance = self.integer(NumberRole::Distance(*distance), *distance);
+                let kind = BodyExpressionKind::Combined { op: *op, order: *order, address, n, distance };
+                (kind, self.is_of_row(layout), 0)
+            }
+        };
+        let own = self.push(BodyExpression { kind, dtype, is_of_row, pass });
+        self.known.insert(id, own);
+        own
+    }
+
+    fn is_own(&self, stored: u32, layout: &Layout) -> bool {
+        self.own_reduction(stored, layout).is_some() || self.own_store(stored, layout).is_some()
+    }
+
+    fn own_reduction(&self, stored: u32, layout: &Layout) -> Option<&'a DraftReduction> {
+        self.draft.reductions.iter().find(|reduction| reduction.stored == stored && reduction.layout == *layout)
+    }
+
+    fn own_store(&self, stored: u32, layout: &Layout) -> Option<&'a DraftStore> {
+        self.draft.stores.iter().find(|store| store.stored == stored && store.layout == *layout)
+    }
+
+    /// Returns the expression of a value that this kernel computes itself.
+    fn own(&mut self, stored: u32, layout: &Layout) -> u32 {
+        match self.own_reduction(stored, layout) {
+            Some(reduction) => self.total(reduction),
+            None => match self.own_store(stored, layout) {
+                Some(store) => self.expression(store.value),
+                None => 0,
+            },
+        }
+    }
+
+    fn is_of_row(&self, layout: &Layout) -> bool {
+        layout.strides[self.draft.space.outer().len()..].iter().all(|&stride| stride == 0)
+    }
+
+    fn address(&mut self, source: Source, layout: &Layout) -> BodyAddress {
+        let (least, most) = layout.place_range().unwrap_or((layout.offset, layout.offset));
+        let n = if layout.extents.contains(&0) { 0 } else { (most - least + 1) as u64 };
+        self.address_within(source, layout, least, n)
+    }
+
+    fn combined_address(&mut self, source: u32, layout: &Layout, n: u64, distance: i64) -> BodyAddress {
+        let (least, most) = layout.place_range().unwrap_or((layout.offset, layout.offset));
+        let n_elements = (most - least) as u64 + (n.max(1) - 1) * distance as u64 + 1;
+        self.address_within(Source::Stored(source), layout, least, n_elements)
+    }
+
+    fn address_within(&mut self, source: Source, layout: &Layout, least: i64, n_elements: u64) -> BodyAddress {
+        let buffer = self.buffers.buffer(self.graph, source);
+        let dtype = self.buffers.buffers[buffer].dtype;
+        let key = (buffer, least, n_elements);
+        let array = match self.arrays.get(&key) {
+            Some(&array) => array,
+            None => {
+                self.params.push(BodyParam { is_array: true, dtype });
+                self.args.push(PlanArg::Array { buffer, offset: least, n_elements });
+                let array = self.params.len() as u16 - 1;
+                self.arrays.insert(key, array);
+                array
+            }
+        };
+        BodyAddress { array, place: self.place(layout, layout.offset - least) }
+    }
+
+    fn place(&mut self, layout: &Layout, offset: i64) -> BodyPlace {
+        let merged = self.axes.strides(layout);
+        let strides = merged.into_iter().enumerate().map(|(axis, stride)| match stride {
+            0 => BodyStride::Zero,
+            1 => BodyStride::One,
+            stride => BodyStride::Param(self.integer(NumberRole::Stride(axis, stride), stride)),
+        });
+        let strides = strides.collect();
+        let n_params = self.params.len();
+        let offset = (offset != 0).then(|| self.integer(NumberRole::Offset(n_params, offset), offset));
+        BodyPlace { strides, offset }
+    }
+
+    fn integer(&mut self, role: NumberRole, value: i64) -> u16 {
+        let dtype = if self.is_wide { Scalar::I64 } else { Scalar::I32 };
+        let bits = if self.is_wide { value as u64 } else { u64::from(value as u32) };
+        self.number(role, PlanArg::Scalar { dtype, bits }, dtype)
+    }
+
+    fn number(&mut self, role: NumberRole, arg: PlanArg, dtype: Scalar) -> u16 {
+        if let Some(&param) = self.numbers.get(&role) {
+            return param;
+        }
+        self.params.push(BodyParam { is_array: false, dtype });
+        self.args.push(arg);
+        let param = self.params.len() as u16 - 1;
+        self.numbers.insert(role, param);
+        param
+    }
+
+    fn extents_of(&mut self, first: usize, extents: &[u64]) -> Vec<BodyExtent> {
+        let is_unrolled = matches!(self.form(), BodyForm::Unrolled(_)) && first == self.axes.outer.len();
+        let extents = extents.iter().enumerate();
+        extents
+            .map(|(axis, &extent)| match is_unrolled {
+                true => BodyExtent::Constant(extent),
+                false => BodyExtent::Param(self.integer(NumberRole::Extent(first + axis), extent as i64)),
+            })
+            .collect()
+    }
+}
+
+impl KernelDraft {
+    fn n_passes(&self) -> usize {
+        let after = self.reductions.iter().map(|reduction| reduction.pass + 2);
+        after.chain(self.stores.iter().map(|store| store.pass + 1)).max().unwrap_or(1)
+    }
+
+    /// Returns the layouts of all that the kernel accesses.
+    fn layouts(&self, graph: &TranslatedGraph) -> Vec<Layout> {
+        let stores = self.stores.iter().map(|store| store.layout.clone());
+        let mut layouts: Vec<Layout> =
+            stores.chain(self.reductions.iter().map(|reduction| reduction.layout.clone())).collect();
+        graph.arena.visit(&self.roots(), |id| match &graph.arena.get(id).kind {
+            ExpressionKind::Load(_, layout)
+            | ExpressionKind::Place(layout)
+            | ExpressionKind::Combined { layout, order: CombineOrder::Lanes | CombineOrder::Pairs, .. } => {
+                layouts.push(layout.clone());
+            }
+            _ => {}
+        });
+        layouts
+    }
+}

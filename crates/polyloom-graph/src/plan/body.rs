@@ -1,0 +1,186 @@
+//! Kernel bodies: what a kernel computes, with extents and strides as parameters.
+
+use super::expression::CombineOrder;
+use crate::op::TensorOp;
+use polyloom_ir::{BuildError, FloatMode, Function, Scalar};
+
+/// What one kernel of a plan computes. Plans for other sizes have equal bodies, by which compiled code is found again.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct KernelBody {
+    pub(super) float_mode: FloatMode,
+    pub(super) params: Vec<BodyParam>,
+    pub(super) form: BodyForm,
+    /// The axes that threads, or blocks of them, are dealt out along.
+    pub(super) outer: Vec<BodyExtent>,
+    /// The axes of a row.
+    pub(super) inner: Vec<BodyExtent>,
+    /// The expressions, each after its operands.
+    pub(super) expressions: Vec<BodyExpression>,
+    pub(super) passes: Vec<BodyPass>,
+    /// True if places are beyond 32 bits.
+    pub(super) is_wide: bool,
+}
+
+impl KernelBody {
+    /// Builds the kernel in HIR. Its parameters are arrays of one axis without gaps, and scalars.
+    ///
+    /// # Errors
+    ///
+    /// A [`BuildError`] would be a fault of the planner.
+    pub fn function(&self) -> Result<Function, BuildError> {
+        super::emit::emit(self)
+    }
+
+    /// Returns the number of threads of a block, for bodies whose threads work together.
+    pub fn block_size(&self) -> Option<u32> {
+        self.form.has_blocks().then_some(crate::reference::N_LANES as u32)
+    }
+
+    /// Returns a name that tells the ops, in order, each once.
+    pub fn name(&self) -> String {
+        let mut ops: Vec<&str> = Vec::new();
+        let named = self.expressions.iter().filter_map(|expression| match &expression.kind {
+            BodyExpressionKind::Apply(op, _) | BodyExpressionKind::Random(op, ..) => Some(op.name()),
+            BodyExpressionKind::Combined { op, .. } => Some(op.name()),
+            BodyExpressionKind::Total { pass, index } => {
+                Some(self.passes[*pass as usize].reductions[*index as usize].op.name())
+            }
+            _ => None,
+        });
+        let combined = self.passes.iter().flat_map(|pass| &pass.reductions).map(|reduction| reduction.op.name());
+        for name in named.chain(combined) {
+            if !ops.contains(&name) && name != TensorOp::Cast.name() {
+                ops.push(name);
+            }
+        }
+        match ops.len() {
+            0 => "copy".to_owned(),
+            1..=4 => ops.join("_"),
+            n => format!("{}_and_{}_more", ops[..3].join("_"), n - 3),
+        }
+    }
+}
+
+/// A parameter of a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct BodyParam {
+    pub(super) is_array: bool,
+    pub(super) dtype: Scalar,
+}
+
+/// The ways in which threads share the work.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum BodyForm {
+    /// A thread has an element.
+    Each,
+    /// A block of 32 threads has a row, of so many levels of pairs of blocks of 4,096 elements.
+    Block { n_levels: u8 },
+    /// A thread has a row, in a loop.
+    Loop,
+    /// A thread has a row of so many elements, without a loop.
+    Unrolled(u8),
+    /// A block of 32 threads has the block of a row that the last outer axis tells.
+    SplitBlock,
+    /// A thread has the lane of the block of a row that the first two outer axes tell.
+    SplitLane,
+    /// A thread has a row, and stores what its elements up to each are combined to.
+    Scan,
+}
+
+impl BodyForm {
+    pub(super) fn has_blocks(self) -> bool {
+        matches!(self, BodyForm::Block { .. } | BodyForm::SplitBlock)
+    }
+}
+
+/// The extent of an axis.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum BodyExtent {
+    Constant(u64),
+    Param(u16),
+}
+
+/// The distance between neighbours along an axis.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum BodyStride {
+    Zero,
+    One,
+    Param(u16),
+}
+
+/// A place that depends on the thread's coordinates, along outer axes and then inner ones.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct BodyPlace {
+    pub(super) strides: Vec<BodyStride>,
+    /// The parameter that is added, if any.
+    pub(super) offset: Option<u16>,
+}
+
+/// An element of an array parameter.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct BodyAddress {
+    pub(super) array: u16,
+    pub(super) place: BodyPlace,
+}
+
+/// An expression of a body.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct BodyExpression {
+    pub(super) kind: BodyExpressionKind,
+    pub(super) dtype: Scalar,
+    /// True if it is the same for all elements of a row.
+    pub(super) is_of_row: bool,
+    /// The pass that computes it first.
+    pub(super) pass: u16,
+}
+
+/// The ways to compute an expression. Operands are places in [`KernelBody::expressions`].
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum BodyExpressionKind {
+    Load(BodyAddress),
+    Place(BodyPlace),
+    Constant(u64),
+    Number(u16),
+    Apply(TensorOp, Vec<u32>),
+    Random(TensorOp, u32, u32),
+    /// The result of a reduction of an earlier pass.
+    Total {
+        pass: u16,
+        index: u16,
+    },
+    Combined {
+        op: TensorOp,
+        order: CombineOrder,
+        address: BodyAddress,
+        n: u16,
+        distance: u16,
+    },
+}
+
+/// One pass over the elements of a row; of bodies without rows, the only one.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct BodyPass {
+    /// What is stored once for a row, before the pass.
+    pub(super) row_stores: Vec<BodyStore>,
+    /// What is stored for each element.
+    pub(super) element_stores: Vec<BodyStore>,
+    pub(super) reductions: Vec<BodyReduction>,
+}
+
+/// A store of an expression.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct BodyStore {
+    pub(super) address: BodyAddress,
+    pub(super) value: u32,
+}
+
+/// A reduction of expressions along the row.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct BodyReduction {
+    pub(super) op: TensorOp,
+    /// The type of the result.
+    pub(super) dtype: Scalar,
+    pub(super) values: Vec<u32>,
+    /// Where a scan stores what the elements up to each are combined to.
+    pub(super) scanned: Option<BodyAddress>,
+}

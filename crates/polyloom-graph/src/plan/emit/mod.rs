@@ -1,0 +1,228 @@
+//! Builds HIR kernels of bodies.
+
+mod accumulate;
+mod rows;
+mod scan;
+
+use super::body::{
+    BodyAddress, BodyExpressionKind, BodyExtent, BodyForm, BodyPlace, BodyStore, BodyStride, KernelBody,
+};
+use super::expression::CombineOrder;
+use crate::op::{OpDefinition, TensorOp};
+use crate::reference::N_LANES;
+use polyloom_ir::{BuildError, Expr, ExprBuilder, Function, Op, Scalar, Type};
+use std::cell::RefCell;
+
+/// The most axes of a launch.
+const MAX_THREAD_AXES: usize = 4;
+
+pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
+    let ty = |param: &super::body::BodyParam| match param.is_array {
+        true => Type::array(param.dtype, 1),
+        false => Type::Scalar(param.dtype),
+    };
+    let names: Vec<String> = (0..body.params.len()).map(|index| format!("p{index}")).collect();
+    let params: Vec<(&str, Type)> = names.iter().map(String::as_str).zip(body.params.iter().map(ty)).collect();
+    let mut function = ExprBuilder::kernel_with(&body.name(), &params, |b, params| {
+        let emitter = BodyEmitter::new(body, b, params);
+        match body.form {
+            BodyForm::Each => emitter.each(),
+            BodyForm::Scan => emitter.scan(),
+            _ => emitter.rows(),
+        }
+    })?;
+    function.metadata.float_mode = body.float_mode;
+    if body.form.has_blocks() {
+        function.metadata.workgroup_size = Some([N_LANES as u32, 1, 1]);
+    }
+    Ok(function)
+}
+
+/// The values of expressions that have been computed, for the row and for the element at hand.
+struct BodyEmitter<'b, 'g> {
+    body: &'b KernelBody,
+    b: &'g ExprBuilder,
+    params: &'b [Expr<'g>],
+    /// The coordinates along the outer axes.
+    outer: Vec<Expr<'g>>,
+    of_row: RefCell<Vec<Option<Expr<'g>>>>,
+    /// The results of the reductions of each pass.
+    totals: RefCell<Vec<Vec<Expr<'g>>>>,
+}
+
+/// One element of a row: its coordinates along the inner axes, and what has been computed of it.
+struct Element<'g> {
+    inner: Vec<Expr<'g>>,
+    values: RefCell<Vec<Option<Expr<'g>>>>,
+}
+
+impl<'b, 'g> BodyEmitter<'b, 'g> {
+    fn new(body: &'b KernelBody, b: &'g ExprBuilder, params: &'b [Expr<'g>]) -> BodyEmitter<'b, 'g> {
+        let mut emitter = BodyEmitter {
+            body,
+            b,
+            params,
+            outer: Vec::new(),
+            of_row: RefCell::new(vec![None; body.expressions.len()]),
+            totals: RefCell::default(),
+        };
+        emitter.outer = emitter.outer_coordinates();
+        emitter
+    }
+
+    fn place_type(&self) -> Scalar {
+        if self.body.is_wide { Scalar::I64 } else { Scalar::I32 }
+    }
+
+    fn widened(&self, index: Expr<'g>) -> Expr<'g> {
+        if index.scalar() == self.place_type() { index } else { index.cast(self.place_type()) }
+    }
+
+    fn extent(&self, extent: BodyExtent) -> Expr<'g> {
+        match extent {
+            BodyExtent::Constant(n) => self.b.int(self.place_type(), n as i64),
+            BodyExtent::Param(param) => self.params[param as usize],
+        }
+    }
+
+    fn outer_coordinates(&self) -> Vec<Expr<'g>> {
+        let axes = &self.body.outer;
+        if self.body.form.has_blocks() {
+            return self.split(self.widened(self.b.block_idx(0)), axes);
+        }
+        if axes.is_empty() {
+            return Vec::new();
+        }
+        let n_merged = if axes.len() <= MAX_THREAD_AXES { 1 } else { axes.len() - (MAX_THREAD_AXES - 1) };
+        let mut coordinates = self.split(self.widened(self.b.tid(0)), &axes[..n_merged]);
+        let rest = 1..=axes.len() - n_merged;
+        coordinates.extend(rest.map(|axis| self.widened(self.b.tid(axis as u8))));
+        coordinates
+    }
+
+    /// Returns the coordinates of an element from its number in row-major order.
+    fn split(&self, number: Expr<'g>, axes: &[BodyExtent]) -> Vec<Expr<'g>> {
+        let mut coordinates = Vec::new();
+        let mut rest = number;
+        for &axis in axes.iter().skip(1).rev() {
+            let extent = self.extent(axis);
+            coordinates.push(self.b.op(Op::Mod, &[rest, extent]));
+            rest = self.b.op(Op::FloorDiv, &[rest, extent]);
+        }
+        if !axes.is_empty() {
+            coordinates.push(rest);
+        }
+        coordinates.reverse();
+        coordinates
+    }
+
+    /// Returns the number of elements of a row.
+    fn row_length(&self) -> Expr<'g> {
+        let extents = self.body.inner.iter().map(|&extent| self.extent(extent));
+        extents.reduce(|n, extent| n * extent).unwrap_or_else(|| self.b.int(self.place_type(), 1))
+    }
+
+    fn element(&self, number: Expr<'g>) -> Element<'g> {
+        let inner = self.split(number, &self.body.inner);
+        Element { inner, values: RefCell::new(vec![None; self.body.expressions.len()]) }
+    }
+
+    fn place(&self, place: &BodyPlace, inner: &[Expr<'g>]) -> Expr<'g> {
+        let coordinates = self.outer.iter().chain(inner);
+        let terms = coordinates.zip(&place.strides).filter_map(|(&coordinate, stride)| match stride {
+            BodyStride::Zero => None,
+            BodyStride::One => Some(coordinate),
+            BodyStride::Param(param) => Some(coordinate * self.params[*param as usize]),
+        });
+        let offset = place.offset.map(|param| self.params[param as usize]);
+        offset.into_iter().chain(terms).reduce(|a, b| a + b).unwrap_or_else(|| self.b.int(self.place_type(), 0))
+    }
+
+    fn load(&self, address: &BodyAddress, inner: &[Expr<'g>]) -> Expr<'g> {
+        self.params[address.array as usize].load(&[self.place(&address.place, inner)])
+    }
+
+    fn store(&self, address: &BodyAddress, inner: &[Expr<'g>], value: Expr<'g>) {
+        self.params[address.array as usize].store(&[self.place(&address.place, inner)], value);
+    }
+
+    /// Computes an expression of a row.
+    fn row_value(&self, index: u32) -> Expr<'g> {
+        let zeros: Vec<Expr<'g>> = self.body.inner.iter().map(|_| self.b.int(self.place_type(), 0)).collect();
+        let element = Element { inner: zeros, values: RefCell::new(Vec::new()) };
+        self.value(index, &element)
+    }
+
+    /// Computes an expression of an element, unless it has been computed.
+    fn value(&self, index: u32, element: &Element<'g>) -> Expr<'g> {
+        let expression = &self.body.expressions[index as usize];
+        let known = if expression.is_of_row { &self.of_row } else { &element.values };
+        if let Some(value) = known.borrow()[index as usize] {
+            return value;
+        }
+        let value = match &expression.kind {
+            BodyExpressionKind::Load(address) => self.load(address, &element.inner),
+            BodyExpressionKind::Place(place) => {
+                let place = self.place(place, &element.inner);
+                if place.scalar() == Scalar::I64 { place } else { place.cast(Scalar::I64) }
+            }
+            BodyExpressionKind::Constant(bits) => self.constant(expression.dtype, *bits),
+            BodyExpressionKind::Number(param) => self.params[*param as usize],
+            BodyExpressionKind::Apply(op, operands) => {
+                let operands: Vec<Expr<'g>> = operands.iter().map(|&operand| self.value(operand, element)).collect();
+                self.apply(*op, &operands, expression.dtype)
+            }
+            BodyExpressionKind::Random(op, seed, place) => {
+                let seed = self.value(*seed, element).cast(Scalar::I32);
+                let place = self.value(*place, element).cast(Scalar::I32);
+                let state = self.b.op(Op::RandInit, &[seed, place]);
+                self.b.op(if *op == TensorOp::Randn { Op::Randn } else { Op::Randf }, &[state])
+            }
+            BodyExpressionKind::Total { pass, index } => self.totals.borrow()[*pass as usize][*index as usize],
+            BodyExpressionKind::Combined { op, order, address, n, distance } => {
+                let [n, distance] = [*n, *distance].map(|param| self.params[param as usize]);
+                match order {
+                    CombineOrder::Lanes => self.combine_lanes(*op, address, distance),
+                    CombineOrder::Pairs => self.combine_pairs(*op, address, n),
+                }
+            }
+        };
+        let known = if expression.is_of_row { &self.of_row } else { &element.values };
+        known.borrow_mut()[index as usize] = Some(value);
+        value
+    }
+
+    fn constant(&self, dtype: Scalar, bits: u64) -> Expr<'g> {
+        match dtype {
+            Scalar::Bool => self.b.int(Scalar::I32, bits as i64).ne(0),
+            _ if dtype.is_float() => {
+                self.b.float(dtype, f64::from_bits(crate::builder::convert(dtype, bits, Scalar::F64)))
+            }
+            _ => self.b.int(dtype, bits as i64),
+        }
+    }
+
+    fn apply(&self, op: TensorOp, operands: &[Expr<'g>], dtype: Scalar) -> Expr<'g> {
+        let OpDefinition::Scalar(function) = op.info().definition else { return operands[0] };
+        let widened: Vec<Expr<'g>> = operands
+            .iter()
+            .map(|operand| if operand.scalar().is_half() { operand.cast(Scalar::F32) } else { *operand })
+            .collect();
+        let value = function(&widened);
+        if value.scalar() == dtype { value } else { value.cast(dtype) }
+    }
+
+    fn each(&self) {
+        let element = Element { inner: Vec::new(), values: RefCell::new(vec![None; self.body.expressions.len()]) };
+        for pass in &self.body.passes {
+            for store in pass.row_stores.iter().chain(&pass.element_stores) {
+                self.store_value(store, &element);
+            }
+        }
+    }
+
+    fn store_value(&self, store: &BodyStore, element: &Element<'g>) {
+        let value = self.value(store.value, element);
+        self.store(&store.address, &element.inner, value);
+    }
+}

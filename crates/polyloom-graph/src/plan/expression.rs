@@ -1,0 +1,178 @@
+//! Expressions: what one element of a stored value is computed from.
+//!
+//! Equal expressions are one, and all but numbers stand for an element at the same place of the same space. A view is
+//! applied to the loads of an expression.
+
+use crate::layout::Layout;
+use crate::op::TensorOp;
+use polyloom_ir::Scalar;
+use rustc_hash::FxHashMap;
+
+/// An expression: its place in an [`ExpressionArena`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(super) struct ExpressionId(pub(super) u32);
+
+/// The memory that elements are loaded from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(super) enum Source {
+    /// An input of the graph.
+    Input(u32),
+    /// A stored value.
+    Stored(u32),
+}
+
+/// The order in which [`ExpressionKind::Combined`] combines elements.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum CombineOrder {
+    /// As the lanes of a block.
+    Lanes,
+    /// As the totals of blocks. They are overwritten.
+    Pairs,
+}
+
+/// The ways to compute an element.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum ExpressionKind {
+    /// It is loaded.
+    Load(Source, Layout),
+    /// The place that the layout gives, an `i64`.
+    Place(Layout),
+    /// It is a constant, by its bits.
+    Constant(u64),
+    /// It is a number given at each run.
+    Number(u32),
+    /// It is the result of an elementwise op.
+    Apply(TensorOp, Vec<ExpressionId>),
+    /// It is drawn from the state of a seed and a place.
+    Random(TensorOp, ExpressionId, ExpressionId),
+    /// It combines `n` elements of a stored value that lie at a distance from each other.
+    Combined {
+        /// The reduction.
+        op: TensorOp,
+        /// The order.
+        order: CombineOrder,
+        /// The stored value.
+        source: u32,
+        /// Where the first element lies.
+        layout: Layout,
+        /// The number of elements.
+        n: u64,
+        /// The distance in elements.
+        distance: i64,
+    },
+}
+
+/// An expression with what is known of it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Expression {
+    pub(super) kind: ExpressionKind,
+    /// The type of the element.
+    pub(super) dtype: Scalar,
+}
+
+/// A map of indices: where the elements of a view lie among those of its operand.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum ViewMap {
+    Permute(Vec<usize>),
+    Slice {
+        starts: Vec<i64>,
+        sizes: Vec<u64>,
+        steps: Vec<i64>,
+    },
+    Broadcast(Vec<u64>),
+    Reshape(Vec<u64>),
+    /// New axes at the end, along which elements are repeated.
+    Repeat(Vec<u64>),
+}
+
+impl ViewMap {
+    /// Applies the map to a layout; `None` if no layout has the elements in this order.
+    pub(super) fn apply(&self, layout: &Layout) -> Option<Layout> {
+        Some(match self {
+            ViewMap::Permute(axes) => layout.permuted(axes),
+            ViewMap::Slice { starts, sizes, steps } => layout.sliced(starts, sizes, steps),
+            ViewMap::Broadcast(extents) => layout.broadcast_to(extents),
+            ViewMap::Reshape(extents) => return layout.reshaped(extents),
+            ViewMap::Repeat(extents) => layout.repeated(extents),
+        })
+    }
+}
+
+/// The expressions of a plan, each once.
+#[derive(Default, Debug)]
+pub(super) struct ExpressionArena {
+    expressions: Vec<Expression>,
+    known: FxHashMap<Expression, ExpressionId>,
+    views: FxHashMap<(ExpressionId, ViewMap), Option<ExpressionId>>,
+}
+
+impl ExpressionArena {
+    pub(super) fn get(&self, id: ExpressionId) -> &Expression {
+        &self.expressions[id.0 as usize]
+    }
+
+    pub(super) fn dtype(&self, id: ExpressionId) -> Scalar {
+        self.get(id).dtype
+    }
+
+    pub(super) fn intern(&mut self, kind: ExpressionKind, dtype: Scalar) -> ExpressionId {
+        let expression = Expression { kind, dtype };
+        if let Some(&id) = self.known.get(&expression) {
+            return id;
+        }
+        let id = ExpressionId(self.expressions.len() as u32);
+        self.known.insert(expression.clone(), id);
+        self.expressions.push(expression);
+        id
+    }
+
+    /// Calls a function on an expression and all that it is computed from, each once, operands first.
+    pub(super) fn visit(&self, roots: &[ExpressionId], mut visit: impl FnMut(ExpressionId)) {
+        let mut seen = rustc_hash::FxHashSet::default();
+        let mut stack: Vec<(ExpressionId, bool)> = roots.iter().rev().map(|&root| (root, false)).collect();
+        while let Some((id, is_ready)) = stack.pop() {
+            if is_ready {
+                visit(id);
+            } else if seen.insert(id) {
+                stack.push((id, true));
+                match &self.get(id).kind {
+                    ExpressionKind::Apply(_, operands) => {
+                        stack.extend(operands.iter().rev().map(|&operand| (operand, false)));
+                    }
+                    ExpressionKind::Random(_, seed, place) => stack.extend([(*place, false), (*seed, false)]),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Applies a view to the loads of an expression; `None` if a load has no such layout.
+    pub(super) fn view(&mut self, id: ExpressionId, map: &ViewMap) -> Option<ExpressionId> {
+        let key = (id, map.clone());
+        if let Some(&viewed) = self.views.get(&key) {
+            return viewed;
+        }
+        let Expression { kind, dtype } = self.get(id).clone();
+        let viewed = match kind {
+            ExpressionKind::Load(source, layout) => {
+                map.apply(&layout).map(|layout| ExpressionKind::Load(source, layout))
+            }
+            ExpressionKind::Place(layout) => map.apply(&layout).map(ExpressionKind::Place),
+            ExpressionKind::Constant(_) | ExpressionKind::Number(_) => Some(kind),
+            ExpressionKind::Apply(op, operands) => {
+                let operands: Option<Vec<_>> = operands.iter().map(|&operand| self.view(operand, map)).collect();
+                operands.map(|operands| ExpressionKind::Apply(op, operands))
+            }
+            ExpressionKind::Random(op, seed, place) => {
+                let parts = self.view(seed, map).zip(self.view(place, map));
+                parts.map(|(seed, place)| ExpressionKind::Random(op, seed, place))
+            }
+            ExpressionKind::Combined { op, order, source, layout, n, distance } => {
+                map.apply(&layout).map(|layout| ExpressionKind::Combined { op, order, source, layout, n, distance })
+            }
+        };
+        let viewed = viewed.map(|kind| self.intern(kind, dtype));
+        self.views.insert(key, viewed);
+        viewed
+    }
+}

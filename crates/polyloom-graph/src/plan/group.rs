@@ -1,0 +1,336 @@
+//! Groups stored values to kernels: each joins an earlier kernel over the same elements if that may compute it.
+//!
+//! A value may join a kernel that computes a value it reads, if each thread reads only what it has computed itself, or a
+//! kernel that reads an input that it reads too. Values are looked at in the order of the graph, so that a kernel never
+//! waits for a later one.
+
+use super::assemble::assemble;
+use super::expression::{ExpressionArena, ExpressionId, ExpressionKind, Source, ViewMap};
+use super::reduction::{ReductionSpace, RowRange};
+use super::translate::{StoredKind, TranslatedGraph};
+use super::{FusionPlan, PlanOptions};
+use crate::error::GraphError;
+use crate::layout::Layout;
+use crate::op::TensorOp;
+use rustc_hash::FxHashSet;
+
+/// The most arrays of a kernel.
+const MAX_ARRAYS: usize = 24;
+/// The most expressions of a kernel.
+const MAX_EXPRESSIONS: usize = 160;
+
+/// The elements that the threads of a kernel go over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum DraftSpace {
+    /// Each by itself.
+    Each(Vec<u64>),
+    /// Rows.
+    Rows(ReductionSpace),
+    /// Rows along the last axis, each element from those before it.
+    Scan(Vec<u64>),
+}
+
+/// A kernel under construction.
+#[derive(Clone, Debug)]
+pub(super) struct KernelDraft {
+    pub(super) space: DraftSpace,
+    pub(super) stores: Vec<DraftStore>,
+    pub(super) reductions: Vec<DraftReduction>,
+}
+
+/// A value that a kernel stores.
+#[derive(Clone, Debug)]
+pub(super) struct DraftStore {
+    pub(super) stored: u32,
+    /// The expression, over the axes of the space.
+    pub(super) value: ExpressionId,
+    /// Where it is stored, over the axes of the space.
+    pub(super) layout: Layout,
+    /// True if it is the same for all elements of a row.
+    pub(super) is_of_row: bool,
+    pub(super) pass: usize,
+}
+
+/// A reduction, or scan, of a kernel.
+#[derive(Clone, Debug)]
+pub(super) struct DraftReduction {
+    pub(super) stored: u32,
+    pub(super) op: TensorOp,
+    pub(super) operands: Vec<ExpressionId>,
+    pub(super) pass: usize,
+    /// Where the result is stored, over the axes of the space.
+    pub(super) layout: Layout,
+}
+
+impl DraftSpace {
+    pub(super) fn outer(&self) -> &[u64] {
+        match self {
+            DraftSpace::Each(extents) => extents,
+            DraftSpace::Rows(space) => &space.outer,
+            DraftSpace::Scan(extents) => &extents[..extents.len() - 1],
+        }
+    }
+
+    pub(super) fn inner(&self) -> &[u64] {
+        match self {
+            DraftSpace::Each(_) => &[],
+            DraftSpace::Rows(space) => &space.inner,
+            DraftSpace::Scan(extents) => &extents[extents.len() - 1..],
+        }
+    }
+}
+
+pub(super) fn plan_kernels(mut graph: TranslatedGraph, options: &PlanOptions) -> Result<FusionPlan, GraphError> {
+    let mut grouper = Grouper { drafts: Vec::new(), draft_of: vec![usize::MAX; graph.stored.len()] };
+    for index in 0..graph.stored.len() {
+        grouper.place(&mut graph, index as u32);
+    }
+    assemble(&graph, &grouper.drafts, options)
+}
+
+struct Grouper {
+    drafts: Vec<KernelDraft>,
+    /// The kernel that computes each stored value, or the last of its parts.
+    draft_of: Vec<usize>,
+}
+
+/// What is to join a kernel.
+struct Candidate {
+    stored: u32,
+    kind: CandidateKind,
+}
+
+enum CandidateKind {
+    Elementwise { value: ExpressionId, layout: Layout, extents: Vec<u64> },
+    Reduction { op: TensorOp, operands: Vec<ExpressionId>, space: ReductionSpace },
+}
+
+impl Grouper {
+    fn place(&mut self, graph: &mut TranslatedGraph, stored: u32) {
+        let value = graph.stored[stored as usize].clone();
+        let placed = match value.kind {
+            StoredKind::Elementwise(expression) => {
+                let layout = Layout::dense(&value.extents);
+                let kind = CandidateKind::Elementwise { value: expression, layout, extents: value.extents };
+                self.join_or_begin(graph, &Candidate { stored, kind })
+            }
+            StoredKind::Reduction { op, operands, space } => {
+                self.join_or_begin(graph, &Candidate { stored, kind: CandidateKind::Reduction { op, operands, space } })
+            }
+            StoredKind::Scan { op, operand, extents, layout } => {
+                let reduction = DraftReduction { stored, op, operands: vec![operand], pass: 0, layout };
+                let space = DraftSpace::Scan(extents);
+                self.drafts.push(KernelDraft { space, stores: Vec::new(), reductions: vec![reduction] });
+                self.drafts.len() - 1
+            }
+            StoredKind::Assembled { parts, fill } => {
+                let mut place = |graph: &mut TranslatedGraph, value, layout: Layout, least| {
+                    let extents = layout.extents.clone();
+                    let kind = CandidateKind::Elementwise { value, layout, extents };
+                    self.join_or_begin_from(graph, &Candidate { stored, kind }, least)
+                };
+                // A part overwrites what fills the rest, and therefore comes later.
+                let filled = fill.map(|fill| place(graph, fill, Layout::dense(&value.extents), 0));
+                let least = filled.map_or(0, |filled| filled + 1);
+                let parts = parts.into_iter().map(|(value, layout)| place(graph, value, layout, least));
+                let last = parts.max();
+                last.or(filled).unwrap_or(0)
+            }
+        };
+        self.draft_of[stored as usize] = placed;
+    }
+
+    fn join_or_begin(&mut self, graph: &mut TranslatedGraph, candidate: &Candidate) -> usize {
+        self.join_or_begin_from(graph, candidate, 0)
+    }
+
+    fn join_or_begin_from(&mut self, graph: &mut TranslatedGraph, candidate: &Candidate, least: usize) -> usize {
+        let roots = candidate.roots();
+        let sources = sources_of(&graph.arena, &roots);
+        let after = sources.iter().filter_map(|source| match source {
+            Source::Stored(stored) => Some(self.draft_of[*stored as usize]),
+            Source::Input(_) => None,
+        });
+        let first = after.max().unwrap_or(0).max(least);
+        for index in first..self.drafts.len() {
+            let shares = self.shares(&graph.arena, index, &sources);
+            if shares && let Some(joined) = self.joined(graph, index, candidate) {
+                self.drafts[index] = joined;
+                return index;
+            }
+        }
+        self.drafts.push(candidate.begin());
+        self.drafts.len() - 1
+    }
+
+    /// Returns true if a kernel reads or computes something that is read.
+    fn shares(&self, arena: &ExpressionArena, draft: usize, sources: &FxHashSet<Source>) -> bool {
+        let own = self.drafts[draft].roots();
+        let computes =
+            |source: &Source| matches!(source, Source::Stored(stored) if self.draft_of[*stored as usize] == draft);
+        sources.iter().any(computes) || sources_of(arena, &own).intersection(sources).next().is_some()
+    }
+
+    /// Returns the kernel with the candidate in it, if it can be.
+    fn joined(&self, graph: &mut TranslatedGraph, index: usize, candidate: &Candidate) -> Option<KernelDraft> {
+        let mut draft = self.drafts[index].clone();
+        match &candidate.kind {
+            CandidateKind::Elementwise { value, layout, extents } => {
+                // What combines in place does so once.
+                if draft.space != DraftSpace::Each(extents.clone()) && combines(&graph.arena, *value) {
+                    return None;
+                }
+                let (value, layout, is_of_row) = fit(&mut graph.arena, &draft.space, *value, layout, extents)?;
+                let pass = draft.pass_of(&graph.arena, &[value])?;
+                draft.stores.push(DraftStore { stored: candidate.stored, value, layout, is_of_row, pass });
+            }
+            CandidateKind::Reduction { op, operands, space } => {
+                if draft.space != DraftSpace::Rows(space.clone()) {
+                    return None;
+                }
+                let pass = draft.pass_of(&graph.arena, operands)?;
+                draft.reductions.push(DraftReduction {
+                    stored: candidate.stored,
+                    op: *op,
+                    operands: operands.clone(),
+                    pass,
+                    layout: Layout::dense(&space.outer).repeated(&space.inner),
+                });
+            }
+        }
+        draft.is_within_limits(&graph.arena).then_some(draft)
+    }
+}
+
+/// Brings an elementwise value into the space of a kernel, if it is one of its elements or rows.
+fn fit(
+    arena: &mut ExpressionArena,
+    space: &DraftSpace,
+    value: ExpressionId,
+    layout: &Layout,
+    extents: &[u64],
+) -> Option<(ExpressionId, Layout, bool)> {
+    match space {
+        DraftSpace::Each(own) => (own == extents).then(|| (value, layout.clone(), false)),
+        DraftSpace::Scan(_) => None,
+        DraftSpace::Rows(space) if space.range != RowRange::Whole => None,
+        DraftSpace::Rows(space) => {
+            let all = [&space.outer[..], &space.inner[..]].concat();
+            let is_permuted = space.order.len() == extents.len()
+                && space.order.iter().zip(&all).all(|(&axis, &extent)| extents[axis] == extent);
+            if is_permuted {
+                let map = ViewMap::Permute(space.order.clone());
+                return Some((arena.view(value, &map)?, layout.permuted(&space.order), false));
+            }
+            let without_ones = |extents: &[u64]| -> Vec<u64> { extents.iter().copied().filter(|&n| n != 1).collect() };
+            if without_ones(extents) != without_ones(&space.outer) {
+                return None;
+            }
+            let flat = arena.view(value, &ViewMap::Reshape(space.outer.clone()))?;
+            let repeated = arena.view(flat, &ViewMap::Repeat(space.inner.clone()))?;
+            Some((repeated, layout.reshaped(&space.outer)?.repeated(&space.inner), true))
+        }
+    }
+}
+
+impl Candidate {
+    fn roots(&self) -> Vec<ExpressionId> {
+        match &self.kind {
+            CandidateKind::Elementwise { value, .. } => vec![*value],
+            CandidateKind::Reduction { operands, .. } => operands.clone(),
+        }
+    }
+
+    fn begin(&self) -> KernelDraft {
+        match &self.kind {
+            CandidateKind::Elementwise { value, layout, extents } => KernelDraft {
+                space: DraftSpace::Each(extents.clone()),
+                stores: vec![DraftStore {
+                    stored: self.stored,
+                    value: *value,
+                    layout: layout.clone(),
+                    is_of_row: false,
+                    pass: 0,
+                }],
+                reductions: Vec::new(),
+            },
+            CandidateKind::Reduction { op, operands, space } => KernelDraft {
+                reductions: vec![DraftReduction {
+                    stored: self.stored,
+                    op: *op,
+                    operands: operands.clone(),
+                    pass: 0,
+                    layout: Layout::dense(&space.outer).repeated(&space.inner),
+                }],
+                space: DraftSpace::Rows(space.clone()),
+                stores: Vec::new(),
+            },
+        }
+    }
+}
+
+impl KernelDraft {
+    /// Returns the expressions that are stored or combined.
+    pub(super) fn roots(&self) -> Vec<ExpressionId> {
+        let stores = self.stores.iter().map(|store| store.value);
+        stores.chain(self.reductions.iter().flat_map(|reduction| reduction.operands.iter().copied())).collect()
+    }
+
+    /// Returns the first pass that can compute expressions; `None` if they read what other threads compute.
+    fn pass_of(&self, arena: &ExpressionArena, roots: &[ExpressionId]) -> Option<usize> {
+        let mut pass = Some(0);
+        let mut need =
+            |least: Option<usize>| pass = pass.zip(least).map(|(pass, least): (usize, usize)| pass.max(least));
+        arena.visit(roots, |id| match &arena.get(id).kind {
+            ExpressionKind::Load(Source::Stored(stored), layout) => {
+                if let Some(reduction) = self.reductions.iter().find(|reduction| reduction.stored == *stored) {
+                    need((reduction.layout == *layout && self.has_totals()).then_some(reduction.pass + 1));
+                } else if self.stores.iter().any(|store| store.stored == *stored) {
+                    let own = self.stores.iter().find(|store| store.stored == *stored && store.layout == *layout);
+                    need(own.map(|store| store.pass));
+                }
+            }
+            ExpressionKind::Combined { source, .. } => {
+                let is_own = self.stores.iter().any(|store| store.stored == *source)
+                    || self.reductions.iter().any(|reduction| reduction.stored == *source);
+                need((!is_own).then_some(0));
+            }
+            _ => {}
+        });
+        pass
+    }
+
+    /// Returns true if threads have the results of reductions, rather than parts of them.
+    fn has_totals(&self) -> bool {
+        matches!(&self.space, DraftSpace::Rows(space) if space.range == RowRange::Whole)
+    }
+
+    fn is_within_limits(&self, arena: &ExpressionArena) -> bool {
+        let (mut n_loads, mut n_all) = (0, 0);
+        arena.visit(&self.roots(), |id| {
+            n_all += 1;
+            n_loads += usize::from(matches!(arena.get(id).kind, ExpressionKind::Load(..)));
+        });
+        n_all <= MAX_EXPRESSIONS && n_loads + self.stores.len() + self.reductions.len() <= MAX_ARRAYS
+    }
+}
+
+fn sources_of(arena: &ExpressionArena, roots: &[ExpressionId]) -> FxHashSet<Source> {
+    let mut sources = FxHashSet::default();
+    arena.visit(roots, |id| match &arena.get(id).kind {
+        ExpressionKind::Load(source, _) => {
+            sources.insert(*source);
+        }
+        ExpressionKind::Combined { source, .. } => {
+            sources.insert(Source::Stored(*source));
+        }
+        _ => {}
+    });
+    sources
+}
+
+fn combines(arena: &ExpressionArena, root: ExpressionId) -> bool {
+    let mut found = false;
+    arena.visit(&[root], |id| found |= matches!(arena.get(id).kind, ExpressionKind::Combined { .. }));
+    found
+}

@@ -1,0 +1,59 @@
+//! Merges the axes of a kernel: those of one element go, and neighbours that all accesses go through in step become one.
+
+use crate::layout::Layout;
+
+/// The axes of a kernel after merging.
+#[derive(Clone, Debug)]
+pub(super) struct MergedAxes {
+    /// The extents that threads are dealt out along.
+    pub(super) outer: Vec<u64>,
+    /// The extents of a row.
+    pub(super) inner: Vec<u64>,
+    /// The last old axis of each new one, whose stride it has.
+    last: Vec<usize>,
+}
+
+impl MergedAxes {
+    /// Merges axes. So many of the first, and of the last, outer ones stay as they are.
+    pub(super) fn new(outer: &[u64], inner: &[u64], layouts: &[Layout], n_pinned: (usize, usize)) -> MergedAxes {
+        let mut axes = MergedAxes { outer: Vec::new(), inner: Vec::new(), last: Vec::new() };
+        let is_pinned = |axis: usize| axis < n_pinned.0 || (axis < outer.len() && axis >= outer.len() - n_pinned.1);
+        let mut merge = |extents: &[u64], first: usize| {
+            let mut merged: Vec<u64> = Vec::new();
+            let mut previous: Option<usize> = None;
+            for (index, &extent) in extents.iter().enumerate() {
+                let axis = first + index;
+                if extent == 1 && !is_pinned(axis) {
+                    continue;
+                }
+                let in_step = |before: usize| {
+                    let is_step =
+                        |layout: &Layout| layout.strides[before] == layout.strides[axis].wrapping_mul(extent as i64);
+                    !is_pinned(axis) && !is_pinned(before) && layouts.iter().all(is_step)
+                };
+                match (previous, merged.last_mut(), axes.last.last_mut()) {
+                    (Some(before), Some(last_extent), Some(last_axis)) if in_step(before) => {
+                        *last_extent *= extent;
+                        *last_axis = axis;
+                    }
+                    _ => {
+                        merged.push(extent);
+                        axes.last.push(axis);
+                    }
+                }
+                previous = Some(axis);
+            }
+            merged
+        };
+        let merged_outer = merge(outer, 0);
+        let merged_inner = merge(inner, outer.len());
+        axes.outer = merged_outer;
+        axes.inner = merged_inner;
+        axes
+    }
+
+    /// Returns the strides of a layout along the merged axes.
+    pub(super) fn strides(&self, layout: &Layout) -> Vec<i64> {
+        self.last.iter().map(|&axis| layout.strides[axis]).collect()
+    }
+}

@@ -1,0 +1,128 @@
+//! The spaces of reductions, and the choice of how threads share a row.
+
+use super::PlanOptions;
+use super::expression::{ExpressionArena, ExpressionId, ExpressionKind};
+use crate::op::TensorOp;
+use crate::reference::{BLOCK_LENGTH, N_LANES};
+use polyloom_ir::Scalar;
+
+/// The longest row that one thread combines without a loop.
+const MAX_UNROLLED: u64 = 32;
+/// The longest row whose elements lie apart that one thread combines without a loop.
+const MAX_UNROLLED_COLUMN: u64 = 64;
+/// Rows from this length on are cut to pieces if there are few.
+const MIN_SPLIT: u64 = 4 * BLOCK_LENGTH as u64;
+
+/// The elements that reductions combine: rows along the inner axes, one for each place along the outer ones.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct ReductionSpace {
+    pub(super) outer: Vec<u64>,
+    pub(super) inner: Vec<u64>,
+    /// The axes of the operand in the order of the space.
+    pub(super) order: Vec<usize>,
+    pub(super) form: RowForm,
+    pub(super) range: RowRange,
+}
+
+/// The ways in which threads share the rows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum RowForm {
+    /// A block of 32 threads has a row, each thread a lane.
+    Block,
+    /// A thread has a row, and combines its elements in a loop, in any order or the ascending one.
+    Loop,
+    /// A thread has a short row, without a loop.
+    Unrolled,
+    /// A block of 32 threads has a block of 4,096 elements of a row.
+    SplitBlock,
+    /// A thread has a lane of a block of 4,096 elements of a row.
+    SplitLane,
+}
+
+/// The part of a row that a thread, or a block of them, combines.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum RowRange {
+    /// All of it.
+    Whole,
+    /// The block that the last outer axis tells.
+    Block,
+    /// The lane of the block that the first two outer axes tell.
+    Lane,
+}
+
+impl ReductionSpace {
+    /// The space of a product of matrices.
+    pub(super) fn of_product(outer: Vec<u64>, length: u64) -> ReductionSpace {
+        let order = (0..=outer.len()).collect();
+        ReductionSpace { outer, inner: vec![length], order, form: RowForm::Loop, range: RowRange::Whole }
+    }
+}
+
+impl RowForm {
+    pub(super) fn range(self) -> RowRange {
+        match self {
+            RowForm::SplitBlock => RowRange::Block,
+            RowForm::SplitLane => RowRange::Lane,
+            _ => RowRange::Whole,
+        }
+    }
+
+    /// Returns the extents of the parts of rows that are combined by themselves; none if whole rows are.
+    pub(super) fn partial_extents(self, outer: &[u64], inner: &[u64]) -> Vec<u64> {
+        let n_blocks = inner.iter().product::<u64>().div_ceil(BLOCK_LENGTH as u64);
+        match self.range() {
+            RowRange::Whole => Vec::new(),
+            RowRange::Block => [outer, &[n_blocks]].concat(),
+            RowRange::Lane => [&[n_blocks, N_LANES as u64], outer].concat(),
+        }
+    }
+}
+
+/// Returns the scalar type that numbers of a type are combined in.
+pub(super) fn accumulator(dtype: Scalar) -> Scalar {
+    if dtype.is_half() { Scalar::F32 } else { dtype }
+}
+
+/// Returns true if a reduction gives the same in every order.
+pub(super) fn is_order_free(op: TensorOp) -> bool {
+    !matches!(op, TensorOp::Sum | TensorOp::Prod | TensorOp::MatMul)
+}
+
+/// Chooses how threads share the rows of a reduction, by which elements are neighbours in memory.
+pub(super) fn choose_form(
+    arena: &ExpressionArena,
+    op: TensorOp,
+    operands: &[ExpressionId],
+    outer: &[u64],
+    inner: &[u64],
+    options: &PlanOptions,
+) -> RowForm {
+    let n_rows: u64 = outer.iter().product();
+    let length: u64 = inner.iter().product();
+    let is_column = has_neighbours_outside(arena, operands, outer, inner);
+    let is_index = matches!(op, TensorOp::Argmax | TensorOp::Argmin);
+    let n_workers = u64::from(options.n_workers);
+    if length <= MAX_UNROLLED || (is_column && length <= MAX_UNROLLED_COLUMN) {
+        return if is_order_free(op) { RowForm::Loop } else { RowForm::Unrolled };
+    }
+    if is_column {
+        let has_many = n_rows >= 1024 * n_workers;
+        return if is_index || (is_order_free(op) && has_many) { RowForm::Loop } else { RowForm::SplitLane };
+    }
+    if n_rows < 4 * n_workers && length >= MIN_SPLIT && !is_index { RowForm::SplitBlock } else { RowForm::Block }
+}
+
+/// Returns true if neighbours in memory are mostly elements of different rows.
+fn has_neighbours_outside(arena: &ExpressionArena, operands: &[ExpressionId], outer: &[u64], inner: &[u64]) -> bool {
+    let last = |extents: &[u64], first: usize| extents.iter().rposition(|&extent| extent > 1).map(|axis| first + axis);
+    let (Some(outer_axis), Some(inner_axis)) = (last(outer, 0), last(inner, outer.len())) else { return false };
+    let (mut n_outside, mut n_inside) = (0u32, 0u32);
+    arena.visit(operands, |id| {
+        if let ExpressionKind::Load(_, layout) = &arena.get(id).kind {
+            let bytes = arena.dtype(id).bytes();
+            n_outside += if layout.strides[outer_axis].abs() == 1 { bytes } else { 0 };
+            n_inside += if layout.strides[inner_axis].abs() == 1 { bytes } else { 0 };
+        }
+    });
+    n_outside > n_inside
+}

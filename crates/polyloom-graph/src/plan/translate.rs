@@ -1,0 +1,556 @@
+//! Translates a graph of simple ops to expressions and the values that are stored.
+
+use super::expression::{CombineOrder, ExpressionArena, ExpressionId, ExpressionKind, Source, ViewMap};
+use super::reduction::{ReductionSpace, RowRange, choose_form};
+use super::{PlanOptions, unplannable};
+use crate::attribute::AttributeValue;
+use crate::builder::convert;
+use crate::error::GraphError;
+use crate::graph::{Graph, TensorDef, TensorId, TensorType};
+use crate::layout::Layout;
+use crate::op::{OpDefinition, TensorOp};
+use crate::reference::{BLOCK_LENGTH, N_LANES};
+use polyloom_ir::Scalar;
+use rustc_hash::FxHashMap;
+
+/// The most ops of an expression and the most arrays that it loads; beyond, operands are stored.
+const MAX_OPS: usize = 64;
+const MAX_LOADS: usize = 14;
+/// The operations that repeating a value may cost for each element, rather than storing it once.
+const CHEAP_FLOPS: u64 = 8;
+
+/// A value that is written to memory, row-major.
+#[derive(Clone, Debug)]
+pub(super) struct StoredValue {
+    pub(super) dtype: Scalar,
+    pub(super) extents: Vec<u64>,
+    pub(super) kind: StoredKind,
+    pub(super) is_output: bool,
+}
+
+/// The ways in which the elements of a stored value are found.
+#[derive(Clone, Debug)]
+pub(super) enum StoredKind {
+    /// Each by itself, by an expression over the extents.
+    Elementwise(ExpressionId),
+    /// Each from the elements along the inner axes of a space.
+    Reduction { op: TensorOp, operands: Vec<ExpressionId>, space: ReductionSpace },
+    /// Along the last axis of the operand, each from those before it; with where they are stored.
+    Scan { op: TensorOp, operand: ExpressionId, extents: Vec<u64>, layout: Layout },
+    /// In parts, each by itself, with where the parts lie; the rest is a constant.
+    Assembled { parts: Vec<(ExpressionId, Layout)>, fill: Option<ExpressionId> },
+}
+
+/// A graph as expressions and stored values, each after those that it reads.
+#[derive(Debug)]
+pub(super) struct TranslatedGraph {
+    pub(super) arena: ExpressionArena,
+    pub(super) stored: Vec<StoredValue>,
+    /// The outputs: where the elements of each lie.
+    pub(super) outputs: Vec<(Source, Layout)>,
+    /// The types of the inputs.
+    pub(super) inputs: Vec<TensorType>,
+}
+
+pub(super) fn translate(
+    graph: &Graph,
+    layouts: &[Layout],
+    options: &PlanOptions,
+) -> Result<TranslatedGraph, GraphError> {
+    let mut translator = Translator {
+        graph,
+        options,
+        arena: ExpressionArena::default(),
+        stored: Vec::new(),
+        copies: FxHashMap::default(),
+        values: Vec::with_capacity(graph.values.len()),
+    };
+    let mut inputs = Vec::new();
+    for (id, value) in graph.iter() {
+        let extents = value.ty.shape.as_static();
+        let extents = extents.ok_or_else(|| unplannable(id, format!("{} has no known extents", value.ty)))?;
+        let expression = match &value.def {
+            TensorDef::Input(name) => {
+                let layout = layouts.get(inputs.len()).filter(|layout| layout.extents == extents);
+                let layout = layout.ok_or_else(|| unplannable(id, format!("input `{name}` has another layout")))?;
+                let source = Source::Input(inputs.len() as u32);
+                inputs.push(value.ty.clone());
+                translator.arena.intern(ExpressionKind::Load(source, layout.clone()), value.ty.dtype)
+            }
+            TensorDef::Constant(bits) => translator.arena.intern(ExpressionKind::Constant(*bits), value.ty.dtype),
+            TensorDef::Number(index) => translator.arena.intern(ExpressionKind::Number(*index), value.ty.dtype),
+            TensorDef::Op { op, operands, attributes } => translator.translate_op(OpCall {
+                id,
+                op: *op,
+                operands,
+                attributes: &attributes.0,
+                extents: &extents,
+                dtype: value.ty.dtype,
+            })?,
+        };
+        translator.values.push(TranslatedValue { expression, extents });
+    }
+    let outputs = translator.outputs()?;
+    Ok(TranslatedGraph { arena: translator.arena, stored: translator.stored, outputs, inputs })
+}
+
+/// One op of the graph, with the type of its result.
+#[derive(Clone, Copy)]
+struct OpCall<'g> {
+    id: TensorId,
+    op: TensorOp,
+    operands: &'g [TensorId],
+    attributes: &'g [AttributeValue],
+    extents: &'g [u64],
+    dtype: Scalar,
+}
+
+#[derive(Clone, Debug)]
+struct TranslatedValue {
+    expression: ExpressionId,
+    extents: Vec<u64>,
+}
+
+struct Translator<'g> {
+    graph: &'g Graph,
+    options: &'g PlanOptions,
+    arena: ExpressionArena,
+    stored: Vec<StoredValue>,
+    /// Expressions that have been stored: the value.
+    copies: FxHashMap<(ExpressionId, Vec<u64>), u32>,
+    values: Vec<TranslatedValue>,
+}
+
+impl Translator<'_> {
+    fn translate_op(&mut self, call: OpCall<'_>) -> Result<ExpressionId, GraphError> {
+        let OpCall { op, attributes, extents, dtype, .. } = call;
+        let operands: Vec<TranslatedValue> =
+            call.operands.iter().map(|operand| self.values[operand.0 as usize].clone()).collect();
+        Ok(match (op, op.info().definition) {
+            (_, OpDefinition::Scalar(_)) => self.apply(op, &operands, extents, dtype),
+            (TensorOp::Sum | TensorOp::Prod | TensorOp::Max | TensorOp::Min | TensorOp::All | TensorOp::Any, _) => {
+                self.reduce(op, &operands[0], &ints(&attributes[0]), extents, dtype)
+            }
+            (TensorOp::Argmax | TensorOp::Argmin, _) => {
+                let axes = match &attributes[0] {
+                    AttributeValue::Int(axis) => vec![*axis],
+                    _ => (0..operands[0].extents.len() as i64).collect(),
+                };
+                self.reduce(op, &operands[0], &axes, extents, dtype)
+            }
+            (TensorOp::Cumsum | TensorOp::Cumprod, _) => self.scan(op, &operands[0], int(&attributes[0]), dtype),
+            (TensorOp::MatMul, _) => self.multiply(&operands[0], &operands[1], extents, dtype),
+            (TensorOp::Concat, _) => self.concat(&operands, int(&attributes[0]) as usize, extents, dtype),
+            (TensorOp::Pad, _) => self.pad(&operands[0], attributes, extents, dtype),
+            (TensorOp::Iota, _) => {
+                let axis = int(&attributes[1]) as usize;
+                let strides = (0..extents.len()).map(|other| i64::from(other == axis)).collect();
+                let place = self.place(Layout { extents: extents.to_vec(), strides, offset: 0 });
+                self.converted(place, dtype)
+            }
+            (TensorOp::ElementCount, _) => {
+                let n: u64 = ints(&attributes[0]).iter().map(|&axis| operands[0].extents[axis as usize]).product();
+                self.arena.intern(ExpressionKind::Constant(convert(Scalar::U64, n, dtype)), dtype)
+            }
+            (TensorOp::Rand | TensorOp::Randn, _) => {
+                let seed = self.broadcast(&operands[0], extents);
+                let place = self.place(Layout::dense(extents));
+                let drawn = self.arena.intern(ExpressionKind::Random(op, seed, place), Scalar::F32);
+                self.converted(drawn, dtype)
+            }
+            (_, OpDefinition::View) => {
+                let map = view_map(op, attributes, extents);
+                let map = map.ok_or_else(|| unplannable(call.id, format!("`{}` is no view", op.name())))?;
+                self.view(&operands[0], &map)
+            }
+            _ => return Err(unplannable(call.id, format!("`{}` has no plan", op.name()))),
+        })
+    }
+
+    fn place(&mut self, layout: Layout) -> ExpressionId {
+        self.arena.intern(ExpressionKind::Place(layout), Scalar::I64)
+    }
+
+    fn converted(&mut self, expression: ExpressionId, dtype: Scalar) -> ExpressionId {
+        if self.arena.dtype(expression) == dtype {
+            return expression;
+        }
+        self.arena.intern(ExpressionKind::Apply(TensorOp::Cast, vec![expression]), dtype)
+    }
+
+    fn apply(&mut self, op: TensorOp, operands: &[TranslatedValue], extents: &[u64], dtype: Scalar) -> ExpressionId {
+        let mut broadcast: Vec<ExpressionId> =
+            operands.iter().map(|operand| self.broadcast(operand, extents)).collect();
+        let (n_ops, n_loads) = self.count(&broadcast);
+        if n_ops >= MAX_OPS || n_loads > MAX_LOADS {
+            for operand in &mut broadcast {
+                if self.count(&[*operand]).0 > 0 {
+                    *operand = self.load_stored(*operand, extents);
+                }
+            }
+        }
+        self.arena.intern(ExpressionKind::Apply(op, broadcast), dtype)
+    }
+
+    /// Returns the numbers of ops and of different loads of expressions.
+    fn count(&self, expressions: &[ExpressionId]) -> (usize, usize) {
+        let (mut n_ops, mut n_loads) = (0, 0);
+        self.arena.visit(expressions, |id| match self.arena.get(id).kind {
+            ExpressionKind::Load(..) => n_loads += 1,
+            ExpressionKind::Constant(_) | ExpressionKind::Number(_) => {}
+            _ => n_ops += 1,
+        });
+        (n_ops, n_loads)
+    }
+
+    /// Returns what computing one element costs, and whether it depends on more than the results of reductions.
+    fn cost(&self, expression: ExpressionId) -> (u64, bool) {
+        let (mut flops, mut has_elements) = (0, false);
+        self.arena.visit(&[expression], |id| match &self.arena.get(id).kind {
+            ExpressionKind::Apply(op, _) => flops += op.flops_per_element(),
+            ExpressionKind::Random(op, ..) => flops += op.flops_per_element(),
+            ExpressionKind::Load(Source::Stored(stored), _) => {
+                let kind = &self.stored[*stored as usize].kind;
+                has_elements |= !matches!(kind, StoredKind::Reduction { .. });
+            }
+            ExpressionKind::Load(..) | ExpressionKind::Combined { .. } => has_elements = true,
+            _ => {}
+        });
+        (flops, has_elements)
+    }
+
+    fn broadcast(&mut self, value: &TranslatedValue, extents: &[u64]) -> ExpressionId {
+        if value.extents == extents {
+            return value.expression;
+        }
+        let n_own: u64 = value.extents.iter().product();
+        let n: u64 = extents.iter().product();
+        let map = ViewMap::Broadcast(extents.to_vec());
+        let (flops, has_elements) = self.cost(value.expression);
+        if n > n_own && flops > CHEAP_FLOPS && has_elements {
+            let loaded = self.load_stored(value.expression, &value.extents);
+            return self.viewed(loaded, &value.extents, &map);
+        }
+        self.viewed(value.expression, &value.extents, &map)
+    }
+
+    fn view(&mut self, value: &TranslatedValue, map: &ViewMap) -> ExpressionId {
+        if let ViewMap::Broadcast(extents) = map {
+            return self.broadcast(value, extents);
+        }
+        self.viewed(value.expression, &value.extents, map)
+    }
+
+    /// Applies a view, after storing the expression if it must be.
+    fn viewed(&mut self, expression: ExpressionId, extents: &[u64], map: &ViewMap) -> ExpressionId {
+        if let Some(viewed) = self.arena.view(expression, map) {
+            return viewed;
+        }
+        let dense = self.load_stored(expression, extents);
+        // A dense layout has every view.
+        self.arena.view(dense, map).unwrap_or(dense)
+    }
+
+    fn store(&mut self, dtype: Scalar, extents: &[u64], kind: StoredKind) -> u32 {
+        self.stored.push(StoredValue { dtype, extents: extents.to_vec(), kind, is_output: false });
+        self.stored.len() as u32 - 1
+    }
+
+    /// Stores an expression, unless it is stored already, and returns the load of it.
+    fn load_stored(&mut self, expression: ExpressionId, extents: &[u64]) -> ExpressionId {
+        let dtype = self.arena.dtype(expression);
+        let key = (expression, extents.to_vec());
+        let stored = match self.copies.get(&key) {
+            Some(&stored) => stored,
+            None => {
+                let stored = self.store(dtype, extents, StoredKind::Elementwise(expression));
+                self.copies.insert(key, stored);
+                stored
+            }
+        };
+        self.load(stored, Layout::dense(extents))
+    }
+
+    fn load(&mut self, stored: u32, layout: Layout) -> ExpressionId {
+        let dtype = self.stored[stored as usize].dtype;
+        self.arena.intern(ExpressionKind::Load(Source::Stored(stored), layout), dtype)
+    }
+
+    fn reduce(
+        &mut self,
+        op: TensorOp,
+        operand: &TranslatedValue,
+        axes: &[i64],
+        extents: &[u64],
+        dtype: Scalar,
+    ) -> ExpressionId {
+        let (inner, outer): (Vec<usize>, Vec<usize>) =
+            (0..operand.extents.len()).partition(|&axis| axes.contains(&(axis as i64)));
+        let order = [&outer[..], &inner[..]].concat();
+        let of = |axes: &[usize]| -> Vec<u64> { axes.iter().map(|&axis| operand.extents[axis]).collect() };
+        let (outer, inner) = (of(&outer), of(&inner));
+        let rows = self.viewed(operand.expression, &operand.extents, &ViewMap::Permute(order.clone()));
+        let form = choose_form(&self.arena, op, &[rows], &outer, &inner, self.options);
+        let partials = form.partial_extents(&outer, &inner);
+        let stored = if partials.is_empty() {
+            let space = ReductionSpace { outer: outer.clone(), inner, order, form, range: RowRange::Whole };
+            self.store(dtype, &outer, StoredKind::Reduction { op, operands: vec![rows], space })
+        } else {
+            self.reduce_in_parts(
+                op,
+                rows,
+                ReductionSpace { outer: outer.clone(), inner, order, form, range: form.range() },
+                dtype,
+            )
+        };
+        self.load(stored, Layout { extents: extents.to_vec(), ..kept_layout(&outer, extents) })
+    }
+
+    /// Stores the totals of blocks, or of their lanes, and combines those.
+    fn reduce_in_parts(&mut self, op: TensorOp, rows: ExpressionId, space: ReductionSpace, dtype: Scalar) -> u32 {
+        let n: u64 = space.inner.iter().product();
+        let n_blocks = n.div_ceil(BLOCK_LENGTH as u64);
+        let outer = space.outer.clone();
+        let accumulator = super::reduction::accumulator(dtype);
+        let parts = space.form.partial_extents(&outer, &space.inner);
+        // The parts of a row are new axes, along which its elements are the same.
+        let n_new = parts.len() - outer.len();
+        let all = [&parts[..], &space.inner[..]].concat();
+        let operand = if space.range == RowRange::Block {
+            // The block is the last axis of the outer ones.
+            let widened = [&outer[..], &space.inner[..], &parts[outer.len()..]].concat();
+            let repeated = self.viewed(
+                rows,
+                &[&outer[..], &space.inner[..]].concat(),
+                &ViewMap::Repeat(parts[outer.len()..].to_vec()),
+            );
+            let n_outer = outer.len();
+            let n_inner = space.inner.len();
+            let axes = (0..n_outer).chain(n_outer + n_inner..widened.len()).chain(n_outer..n_outer + n_inner).collect();
+            self.viewed(repeated, &widened, &ViewMap::Permute(axes))
+        } else {
+            self.viewed(rows, &all[n_new..], &ViewMap::Broadcast(all.clone()))
+        };
+        let range = space.range;
+        let parts_space = ReductionSpace { outer: parts.clone(), ..space };
+        let partials =
+            self.store(accumulator, &parts, StoredKind::Reduction { op, operands: vec![operand], space: parts_space });
+        let n_outer: u64 = outer.iter().product();
+        let mut totals = partials;
+        if range == RowRange::Lane {
+            // From [block, lane, outer…] to [outer…, block].
+            let dense = Layout::dense(&parts);
+            let axes: Vec<usize> = (2..parts.len()).chain([0]).collect();
+            let layout = dense.permuted(&axes);
+            let extents = layout.extents.clone();
+            let combined = ExpressionKind::Combined {
+                op,
+                order: CombineOrder::Lanes,
+                source: partials,
+                layout,
+                n: N_LANES as u64,
+                distance: n_outer as i64,
+            };
+            let combined = self.arena.intern(combined, accumulator);
+            if n_blocks == 1 {
+                let flat = self.viewed(combined, &extents, &ViewMap::Reshape(outer.clone()));
+                let converted = self.converted(flat, dtype);
+                return self.store(dtype, &outer, StoredKind::Elementwise(converted));
+            }
+            totals = self.store(accumulator, &extents, StoredKind::Elementwise(combined));
+        }
+        let first: Vec<i64> = Layout::dense(&outer).strides.iter().map(|stride| stride * n_blocks as i64).collect();
+        let combined = ExpressionKind::Combined {
+            op,
+            order: CombineOrder::Pairs,
+            source: totals,
+            layout: Layout { extents: outer.clone(), strides: first, offset: 0 },
+            n: n_blocks,
+            distance: 1,
+        };
+        let combined = self.arena.intern(combined, accumulator);
+        let converted = self.converted(combined, dtype);
+        self.store(dtype, &outer, StoredKind::Elementwise(converted))
+    }
+
+    fn multiply(&mut self, a: &TranslatedValue, b: &TranslatedValue, extents: &[u64], dtype: Scalar) -> ExpressionId {
+        let length = a.extents.last().copied().unwrap_or(1);
+        let (a_is_row, b_is_column) = (a.extents.len() == 1, b.extents.len() == 1);
+        let batch = &extents[..extents.len() - usize::from(!a_is_row) - usize::from(!b_is_column)];
+        let rows = if a_is_row { 1 } else { a.extents[a.extents.len() - 2] };
+        let columns = if b_is_column { 1 } else { b.extents[b.extents.len() - 1] };
+        let space = [batch, &[rows, columns, length]].concat();
+        // Elements of `a` are the same for all columns, those of `b` for all rows.
+        let a_batch = &a.extents[..a.extents.len().saturating_sub(2)];
+        let a_shape = [a_batch, &[rows, 1, length]].concat();
+        let left = self.viewed(a.expression, &a.extents, &ViewMap::Reshape(a_shape.clone()));
+        let left = self.viewed(left, &a_shape, &ViewMap::Broadcast(space.clone()));
+        let b_batch = &b.extents[..b.extents.len().saturating_sub(2)];
+        let b_shape = [b_batch, &[1, length, columns]].concat();
+        let right = self.viewed(b.expression, &b.extents, &ViewMap::Reshape(b_shape.clone()));
+        let mut axes: Vec<usize> = (0..b_shape.len()).collect();
+        let last = axes.len() - 1;
+        axes.swap(last, last - 1);
+        let swapped = [b_batch, &[1, columns, length]].concat();
+        let right = self.viewed(right, &b_shape, &ViewMap::Permute(axes));
+        let right = self.viewed(right, &swapped, &ViewMap::Broadcast(space.clone()));
+        let operands = [left, right].map(|factor| {
+            let is_plain = matches!(self.arena.get(factor).kind, ExpressionKind::Load(..));
+            if is_plain { factor } else { self.load_factor(factor, &space) }
+        });
+        let outer = space[..space.len() - 1].to_vec();
+        let space = ReductionSpace::of_product(outer.clone(), length);
+        let stored = self.store(
+            dtype,
+            &outer,
+            StoredKind::Reduction { op: TensorOp::MatMul, operands: operands.to_vec(), space },
+        );
+        self.load(stored, Layout { extents: extents.to_vec(), ..kept_layout(&outer, extents) })
+    }
+
+    /// Stores a factor once for all rows or columns that it is repeated for.
+    fn load_factor(&mut self, factor: ExpressionId, space: &[u64]) -> ExpressionId {
+        let mut is_repeated = vec![true; space.len()];
+        self.arena.visit(&[factor], |id| {
+            if let ExpressionKind::Load(_, layout)
+            | ExpressionKind::Place(layout)
+            | ExpressionKind::Combined { layout, .. } = &self.arena.get(id).kind
+            {
+                for (axis, stride) in layout.strides.iter().enumerate() {
+                    is_repeated[axis] &= *stride == 0;
+                }
+            }
+        });
+        let zeros = vec![0; space.len()];
+        let sizes: Vec<u64> =
+            space.iter().zip(&is_repeated).map(|(&n, &repeats)| if repeats { n.min(1) } else { n }).collect();
+        let once = ViewMap::Slice { starts: zeros, sizes: sizes.clone(), steps: vec![1; space.len()] };
+        let once = self.viewed(factor, space, &once);
+        let loaded = self.load_stored(once, &sizes);
+        self.viewed(loaded, &sizes, &ViewMap::Broadcast(space.to_vec()))
+    }
+
+    fn scan(&mut self, op: TensorOp, operand: &TranslatedValue, axis: i64, dtype: Scalar) -> ExpressionId {
+        let axis = axis as usize;
+        let rank = operand.extents.len();
+        let order: Vec<usize> = (0..rank).filter(|&other| other != axis).chain([axis]).collect();
+        let rows = self.viewed(operand.expression, &operand.extents, &ViewMap::Permute(order.clone()));
+        let layout = Layout::dense(&operand.extents).permuted(&order);
+        let kind = StoredKind::Scan { op, operand: rows, extents: layout.extents.clone(), layout };
+        let stored = self.store(dtype, &operand.extents, kind);
+        self.load(stored, Layout::dense(&operand.extents))
+    }
+
+    fn concat(&mut self, operands: &[TranslatedValue], axis: usize, extents: &[u64], dtype: Scalar) -> ExpressionId {
+        let mut start = vec![0; extents.len()];
+        let steps = vec![1; extents.len()];
+        let mut parts = Vec::new();
+        for operand in operands {
+            parts.push((operand.expression, Layout::dense(extents).sliced(&start, &operand.extents, &steps)));
+            start[axis] += operand.extents[axis] as i64;
+        }
+        let stored = self.store(dtype, extents, StoredKind::Assembled { parts, fill: None });
+        self.load(stored, Layout::dense(extents))
+    }
+
+    fn pad(
+        &mut self,
+        operand: &TranslatedValue,
+        attributes: &[AttributeValue],
+        extents: &[u64],
+        dtype: Scalar,
+    ) -> ExpressionId {
+        let value = if let AttributeValue::Float(value) = attributes[1] { value } else { 0.0 };
+        let bits = convert(Scalar::F64, value.to_bits(), dtype);
+        let fill = self.arena.intern(ExpressionKind::Constant(bits), dtype);
+        let starts: Vec<i64> = ints(&attributes[0]).chunks(2).map(|widths| widths[0]).collect();
+        let layout = Layout::dense(extents).sliced(&starts, &operand.extents, &vec![1; extents.len()]);
+        let parts = vec![(operand.expression, layout)];
+        let stored = self.store(dtype, extents, StoredKind::Assembled { parts, fill: Some(fill) });
+        self.load(stored, Layout::dense(extents))
+    }
+
+    /// Finds where outputs lie, and stores those that are not stored yet.
+    fn outputs(&mut self) -> Result<Vec<(Source, Layout)>, GraphError> {
+        let mut owners: FxHashMap<u32, TensorId> = FxHashMap::default();
+        let mut outputs = Vec::new();
+        for &id in &self.graph.outputs {
+            let TranslatedValue { expression, extents } = self.values[id.0 as usize].clone();
+            let owner = self.viewed_value(id);
+            let own_memory = match &self.arena.get(expression).kind {
+                // What only looks like a view, such as a conversion to the type that a value has, is a copy.
+                ExpressionKind::Load(source @ Source::Input(_), layout) if owner != id => {
+                    Some((*source, layout.clone()))
+                }
+                ExpressionKind::Load(source @ Source::Stored(stored), layout) => {
+                    let is_free = *owners.entry(*stored).or_insert(owner) == owner;
+                    is_free.then(|| (*source, layout.clone()))
+                }
+                _ => None,
+            };
+            let (source, layout) = own_memory.unwrap_or_else(|| {
+                let dtype = self.arena.dtype(expression);
+                let stored = self.store(dtype, &extents, StoredKind::Elementwise(expression));
+                self.copies.entry((expression, extents.clone())).or_insert(stored);
+                owners.insert(stored, owner);
+                (Source::Stored(stored), Layout::dense(&extents))
+            });
+            if let Source::Stored(stored) = source {
+                self.stored[stored as usize].is_output = true;
+            }
+            outputs.push((source, layout));
+        }
+        Ok(outputs)
+    }
+
+    /// Returns the value whose memory a chain of views shows; the value itself if it is no view.
+    fn viewed_value(&self, id: TensorId) -> TensorId {
+        match self.graph.value(id).map(|value| &value.def) {
+            Some(TensorDef::Op { op, operands, .. }) if op.info().is_view() => {
+                operands.first().map_or(id, |&operand| self.viewed_value(operand))
+            }
+            _ => id,
+        }
+    }
+}
+
+/// Returns the layout of a dense value without the axes of extent 1 that a result keeps.
+fn kept_layout(outer: &[u64], extents: &[u64]) -> Layout {
+    let dense = Layout::dense(outer);
+    dense.reshaped(extents).unwrap_or(dense)
+}
+
+fn view_map(op: TensorOp, attributes: &[AttributeValue], extents: &[u64]) -> Option<ViewMap> {
+    Some(match op {
+        TensorOp::Reshape => ViewMap::Reshape(extents.to_vec()),
+        TensorOp::Permute => ViewMap::Permute(ints(&attributes[0]).iter().map(|&axis| axis as usize).collect()),
+        TensorOp::Slice => {
+            ViewMap::Slice { starts: ints(&attributes[0]), sizes: extents.to_vec(), steps: ints(&attributes[2]) }
+        }
+        TensorOp::Flip => {
+            let axes = ints(&attributes[0]);
+            let is_flipped = |axis: usize| axes.contains(&(axis as i64));
+            let start = |axis: usize| if is_flipped(axis) { extents[axis] as i64 - 1 } else { 0 };
+            let rank = extents.len();
+            ViewMap::Slice {
+                starts: (0..rank).map(start).collect(),
+                sizes: extents.to_vec(),
+                steps: (0..rank).map(|axis| if is_flipped(axis) { -1 } else { 1 }).collect(),
+            }
+        }
+        TensorOp::BroadcastTo => ViewMap::Broadcast(extents.to_vec()),
+        _ => return None,
+    })
+}
+
+fn ints(attribute: &AttributeValue) -> Vec<i64> {
+    match attribute {
+        AttributeValue::Ints(values) => values.clone(),
+        AttributeValue::Int(value) => vec![*value],
+        _ => Vec::new(),
+    }
+}
+
+fn int(attribute: &AttributeValue) -> i64 {
+    ints(attribute).first().copied().unwrap_or(0)
+}
