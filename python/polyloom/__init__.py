@@ -38,6 +38,7 @@ try:
         _structs,
         _tangents,
         _tape,
+        ops,
         sim,
         types,
         utils,
@@ -80,7 +81,7 @@ from polyloom._kernel import func, kernel
 from polyloom._kernel import specialise as overload
 from polyloom._loggers import *  # noqa: F403
 from polyloom._map import map
-from polyloom._native import Function, Plan, __version__, launch
+from polyloom._native import Function, Plan, __version__, launch, memory_report, release_memory
 from polyloom._ranks import *  # noqa: F403
 from polyloom._scalars import *  # noqa: F403
 from polyloom._scalars import bool_ as bool  # noqa: A004
@@ -143,7 +144,10 @@ __all__ = [
     "kernel",
     "launch",
     "map",
+    "memory_report",
+    "ops",
     "overload",
+    "release_memory",
     "sim",
     "types",
     "utils",

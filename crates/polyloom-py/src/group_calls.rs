@@ -2,10 +2,10 @@
 
 use crate::op_attributes::{attribute_of, repeats_of, slices_of, widths_of};
 use crate::op_errors::{argument_error, graph_error};
-use crate::op_parameters::{MatchedArgument, OpParameter, OpParameterRole, match_arguments, parameters_of};
+use polyloom::Scalar;
 use polyloom::graph::op::AttributeKind;
 use polyloom::graph::{AttributeValue, Graph, GraphBuilder, Shape, TensorId, TensorOp, TensorOperand, TensorType};
-use polyloom::Scalar;
+use polyloom::tensor_op::{MatchedArgument, OpParameter, OpParameterRole, match_arguments, parameters_of};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
@@ -65,8 +65,7 @@ impl GroupCall {
         keywords: Vec<(String, OperandSource)>,
     ) -> PyResult<GroupCall> {
         let parameters = parameters_of(op.info());
-        let arguments =
-            match_arguments(op.info(), &parameters, positional, keywords).map_err(PyTypeError::new_err)?;
+        let arguments = match_arguments(op.info(), &parameters, positional, keywords).map_err(PyTypeError::new_err)?;
         Ok(GroupCall { op, parameters, arguments })
     }
 
@@ -80,6 +79,25 @@ impl GroupCall {
                 }
             });
         }
+    }
+
+    /// Returns true if an operand is the result of another call.
+    pub(crate) fn has_results(&self) -> bool {
+        let mut found = false;
+        for argument in &self.arguments {
+            argument.value.visit(&mut |source| found |= matches!(source, OperandSource::Call(_)));
+        }
+        found
+    }
+
+    /// Returns the name of the first parameter that an external value is given for.
+    pub(crate) fn argument_name(&self, external: usize) -> Option<&'static str> {
+        let mut uses = self.arguments.iter().filter(|argument| {
+            let mut found = false;
+            argument.value.visit(&mut |source| found |= matches!(source, OperandSource::External(i) if *i == external));
+            found
+        });
+        uses.next().map(|argument| self.parameters[argument.parameter].name)
     }
 
     fn argument(&self, name: &str) -> Option<&OperandSource> {
@@ -152,9 +170,10 @@ impl<'a, 'py> CallBuilder<'a, 'py> {
                 OpParameterRole::Tensors => {
                     for (index, item) in self.list(call, parameter, &argument.value)?.iter().enumerate() {
                         let name = || format!("{}[{index}]", parameter.name);
-                        operands.push(Some(self.operand(call, &name(), item)?.ok_or_else(|| {
-                            argument_error(call.op, &name(), "is None, not a tensor or a number")
-                        })?));
+                        operands
+                            .push(Some(self.operand(call, &name(), item)?.ok_or_else(|| {
+                                argument_error(call.op, &name(), "is None, not a tensor or a number")
+                            })?));
                     }
                 }
                 OpParameterRole::Tensor { .. } => operands.push(self.operand(call, parameter.name, &argument.value)?),

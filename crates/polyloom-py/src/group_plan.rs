@@ -8,7 +8,7 @@ use crate::result_memory::{ArrayForm, descr_of, new_array, view_of};
 use crate::tensor_view::{TensorPackage, TensorView};
 use crate::torch_tensor;
 use polyloom::Scalar;
-use polyloom::fusion::{BoundFusion, FusedPlan};
+use polyloom::fusion::{BoundFusion, FusedPlan, RunNumber};
 use polyloom::graph::op::TensorKernelKind;
 use polyloom::graph::plan::{BufferKind, PlanOutput};
 use polyloom::graph::{Graph, TensorDef, TensorId};
@@ -104,12 +104,12 @@ impl GroupPlan {
                 BufferKind::Input(input) => {
                     ResultMemory::External { index: tensors[input], is_view: is_view(graph, value) }
                 }
-                BufferKind::Output(index) => {
+                BufferKind::Output => {
                     let is_whole = users == 1
                         && is_dense
                         && output.layout.offset == 0
                         && output.layout.n_elements() == buffer.n_elements;
-                    ResultMemory::Buffer { index, is_whole }
+                    ResultMemory::Buffer { index: plan.output_number(output.buffer), is_whole }
                 }
                 BufferKind::Temporary => return Err(PyRuntimeError::new_err("a result is in a temporary buffer")),
             };
@@ -121,14 +121,13 @@ impl GroupPlan {
                 is_writable: !repeats_elements(output),
             });
         }
-        for (number, n_bytes) in plan.output_bytes().into_iter().enumerate() {
-            let buffer = plan.buffers().iter().find(|buffer| buffer.kind == BufferKind::Output(number));
-            let Some(buffer) = buffer else { continue };
+        for (number, buffer) in plan.output_buffers().enumerate() {
+            let n_bytes = buffer.n_elements * u64::from(buffer.dtype.bytes());
             let extents = SmallVec::from_slice(&[buffer.n_elements as isize]);
             let mut form = ArrayForm { descr: descr_of(py, buffer.dtype)?, extents, strides: None, n_bytes };
-            let whole = results.iter().find(|result| {
-                matches!(result.memory, ResultMemory::Buffer { index, is_whole: true } if index == number)
-            });
+            let whole = results.iter().find(
+                |result| matches!(result.memory, ResultMemory::Buffer { index, is_whole: true } if index == number),
+            );
             if let Some(whole) = whole {
                 form.extents.clone_from(&whole.form.extents);
             }
@@ -166,6 +165,20 @@ impl GroupPlan {
         let mut all = self.keys.iter().zip(args).zip(views);
         // SAFETY: passed on to the caller.
         all.all(|((key, &arg), view)| unsafe { key.matches(arg, view, run) })
+    }
+
+    /// Notes the addresses and numbers of values that the plan has been made for.
+    pub(crate) fn take_values(&self, views: &[TensorView<'_>], run: &mut RunValues) {
+        run.addresses.clear();
+        run.numbers.clear();
+        for (key, view) in self.keys.iter().zip(views) {
+            match (key, view) {
+                (ExternalKey::Tensor { .. }, TensorView::Tensor(fields)) => run.addresses.push(fields.address),
+                (ExternalKey::Number { .. }, TensorView::Float(value)) => run.numbers.push(RunNumber::Float(*value)),
+                (ExternalKey::Number { .. }, TensorView::Int(value)) => run.numbers.push(RunNumber::Int(*value)),
+                _ => {}
+            }
+        }
     }
 
     /// Runs the plan; gives nothing if the group refuses the values.
@@ -306,7 +319,12 @@ fn form_of(py: Python<'_>, dtype: Scalar, output: &PlanOutput, is_dense: bool) -
     let extents = output.layout.extents.iter().map(|&extent| extent as isize).collect();
     let strides = output.layout.strides.iter().map(|&stride| (stride * bytes) as isize).collect();
     let n_bytes = output.layout.n_elements() * u64::from(dtype.bytes());
-    Ok(ArrayForm { descr: descr_of(py, dtype)?, extents, strides: if is_dense { None } else { Some(strides) }, n_bytes })
+    Ok(ArrayForm {
+        descr: descr_of(py, dtype)?,
+        extents,
+        strides: if is_dense { None } else { Some(strides) },
+        n_bytes,
+    })
 }
 
 /// Returns true if several indices are of one element, so that the result is for reading alone.
@@ -332,11 +350,7 @@ fn is_input(graph: &Graph, id: TensorId) -> bool {
 /// Makes a tensor of a package of a NumPy array, which shares its memory. One of the package's own has 1 to 4 axes;
 /// others stay NumPy's.
 #[inline]
-fn in_package<'py>(
-    array: Bound<'py, PyAny>,
-    package: TensorPackage,
-    dtype: Scalar,
-) -> PyResult<Bound<'py, PyAny>> {
+fn in_package<'py>(array: Bound<'py, PyAny>, package: TensorPackage, dtype: Scalar) -> PyResult<Bound<'py, PyAny>> {
     match package {
         TensorPackage::NumPy => Ok(array),
         TensorPackage::Torch => torch_tensor::of_numpy(array, dtype),

@@ -147,7 +147,9 @@ pub(crate) fn dtype_of(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     let own = py.import("polyloom._scalars")?.getattr("DType")?;
     let name: String = if value.is_instance(&own)? {
         value.getattr("name")?.extract()?
-    } else if value.get_type().name()? == "dtype" && value.get_type().getattr("__module__")?.extract::<String>()? == "torch" {
+    } else if value.get_type().name()? == "dtype"
+        && value.get_type().getattr("__module__")?.extract::<String>()? == "torch"
+    {
         value.str()?.to_string().trim_start_matches("torch.").to_owned()
     } else if value.cast::<PyString>().is_ok_and(|name| name == "bfloat16") {
         "bfloat16".to_owned()

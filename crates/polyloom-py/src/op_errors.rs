@@ -30,6 +30,7 @@ pub(crate) fn argument_error(op: TensorOp, argument: &str, reason: &str) -> PyEr
 pub(crate) fn fusion_error(py: Python<'_>, name: &str, error: &FusionError, interrupt: Option<PyErr>) -> PyErr {
     match error {
         FusionError::Graph(error) => graph_error(error),
+        FusionError::Build(error) => PyRuntimeError::new_err(error.to_string()),
         FusionError::Compile(error) => compile_error(py, error),
         FusionError::Launch { kernel, error } => launch_error(py, kernel, error, interrupt),
         FusionError::NumberRange { .. } => PyOverflowError::new_err(format!("`{name}`: {error}")),

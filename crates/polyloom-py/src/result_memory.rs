@@ -84,7 +84,7 @@ fn make<'py>(py: Python<'py>, form: &ArrayForm, data: *mut c_void, flags: c_int)
     // SAFETY: the element type is a live descriptor, of which NumPy takes a reference, and extents and strides are as
     // many as it is told; it reads both alone.
     unsafe {
-        let class = PY_ARRAY_API.get_type_object(py, npyffi::NpyTypes::PyArray_Type);
+        let class = npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type);
         let descr = form.descr.clone_ref(py).into_ptr();
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,

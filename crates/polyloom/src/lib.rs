@@ -55,6 +55,7 @@ mod ptx_argument;
 pub mod scalar_bits;
 mod session;
 mod sim;
+pub mod tensor_op;
 mod text;
 
 pub use accesses::{AccessCheck, KernelAccess, OutsideReport};

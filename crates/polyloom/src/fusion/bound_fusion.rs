@@ -64,7 +64,6 @@ pub struct BoundFusion {
     /// The addresses of the buffers in this run.
     addresses: Vec<usize>,
     temporaries: SmallVec<[PoolBuffer; 2]>,
-    run_numbers: SmallVec<[RunNumber; 4]>,
 }
 
 impl FusedPlan {
@@ -79,16 +78,15 @@ impl FusedPlan {
                         arrays.push(ArrayBinding { launch, param, buffer: buffer as u32, byte_offset });
                     }
                     PlanArg::Number { index, dtype } => {
-                        numbers.push(NumberBinding { launch, param, number: index as u32, dtype });
+                        numbers.push(NumberBinding { launch, param, number: index, dtype });
                     }
                     PlanArg::Scalar { .. } => {}
                 }
             }
         }
         let addresses = vec![0; self.buffers.len()];
-        let (temporaries, run_numbers) = (SmallVec::new(), SmallVec::new());
-        let launches = Vec::new();
-        BoundFusion { plan: self.clone(), launches, arrays, numbers, addresses, temporaries, run_numbers }
+        let (launches, temporaries) = (Vec::new(), SmallVec::new());
+        BoundFusion { plan: self.clone(), launches, arrays, numbers, addresses, temporaries }
     }
 }
 
@@ -106,10 +104,11 @@ impl BoundFusion {
     /// [`FusionError::Argument`] if elements are not aligned, [`FusionError::NumberRange`] and [`FusionError::Memory`].
     #[inline]
     pub fn place(&mut self, inputs: &[usize], outputs: &[usize], numbers: &[RunNumber]) -> Result<(), FusionError> {
+        let mut outputs = outputs.iter();
         for (address, buffer) in self.addresses.iter_mut().zip(&self.plan.buffers) {
             *address = match buffer.kind {
                 BufferKind::Input(index) => inputs[index],
-                BufferKind::Output(index) => outputs[index],
+                BufferKind::Output => outputs.next().copied().unwrap_or_default(),
                 BufferKind::Temporary => {
                     let n_bytes = buffer.n_elements * u64::from(buffer.dtype.bytes());
                     let memory = buffer_pool().take(n_bytes).ok_or(FusionError::Memory { n_bytes })?;
@@ -119,8 +118,6 @@ impl BoundFusion {
                 }
             };
         }
-        self.run_numbers.clear();
-        self.run_numbers.extend_from_slice(numbers);
         if self.launches.is_empty() {
             return self.bind_launches(numbers);
         }
@@ -154,7 +151,7 @@ impl BoundFusion {
                     args.array(params, dtype, address as *mut u8, &[n_elements], &[dtype.bytes().into()])?;
                 }
                 PlanArg::Scalar { dtype, bits } => args.scalar(params, dtype, bits)?,
-                PlanArg::Number { index, dtype } => args.scalar(params, dtype, numbers[index].bits(dtype)?)?,
+                PlanArg::Number { index, dtype } => args.scalar(params, dtype, numbers[index as usize].bits(dtype)?)?,
             }
         }
         let blocks = |n_blocks: u64, n_threads: u32| LaunchConfig {
@@ -195,10 +192,10 @@ impl BoundFusion {
         Ok(self.launches.len())
     }
 
-    /// The number of launches; 1 of a graph that is evaluated.
+    /// The number of launches, once memory has been placed.
     #[inline]
     pub fn n_launches(&self) -> usize {
-        self.launches.len() + usize::from(self.plan.is_evaluated())
+        self.launches.len()
     }
 
     /// Runs the launches from this one on.
@@ -211,10 +208,6 @@ impl BoundFusion {
     ///
     /// As [`BoundFusion::run_while_short`].
     pub unsafe fn run_from(&self, first: usize, options: &LaunchOptions<'_>) -> Result<(), FusionError> {
-        if let Some(evaluated) = &self.plan.evaluated {
-            // SAFETY: passed on to the caller.
-            return unsafe { evaluated.run(&self.addresses) };
-        }
         for launch in self.launches.iter().skip(first) {
             // SAFETY: passed on to the caller.
             let done = unsafe { launch.run(options) };

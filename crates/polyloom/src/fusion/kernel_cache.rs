@@ -1,8 +1,8 @@
 //! The kernels of plans by their bodies: plans for other sizes share code, because sizes are arguments.
 
+use super::FusionError;
 use crate::kernel::Kernel;
 use crate::session::Session;
-use polyloom_frontend::CompileError;
 use polyloom_graph::plan::KernelBody;
 use polyloom_ir::{Module, SourceMap};
 use polyloom_runtime::PerProcess;
@@ -27,7 +27,7 @@ pub(crate) struct FusedKernelCache {
 
 impl FusedKernelCache {
     /// Returns the kernel of a body, compiled as far as HIR.
-    pub(crate) fn kernel(&self, session: &Session, body: &Arc<KernelBody>) -> Result<Arc<Kernel>, CompileError> {
+    pub(crate) fn kernel(&self, session: &Session, body: &Arc<KernelBody>) -> Result<Arc<Kernel>, FusionError> {
         let mut entries = self.entries.get().lock().unwrap_or_else(PoisonError::into_inner);
         entries.clock += 1;
         let now = entries.clock;
@@ -36,7 +36,7 @@ impl FusedKernelCache {
             return Ok(kernel.clone());
         }
         let mut module = Module::new();
-        let function = module.functions.push(body.function());
+        let function = module.functions.push(body.function()?);
         let kernel = Arc::new(session.compile_module(module, function, SourceMap::default())?);
         if entries.kernels.len() >= MAX_KERNELS
             && let Some(oldest) =

@@ -7,29 +7,25 @@
 //! ```
 //!
 //! A [`FusedPlan`] is shared and does not change. A [`BoundFusion`] is one caller's: it keeps launches bound, so that the
-//! next run replaces addresses alone. The caller gives the memory of inputs and outputs; temporaries are of the
+//! next run replaces addresses alone. The caller gives the memory of inputs and results; temporaries are of the
 //! [pool](crate::buffer_pool).
 
 mod bound_fusion;
-mod evaluated;
+mod evaluate;
 mod kernel_cache;
 
 pub use bound_fusion::{BoundFusion, RunNumber};
+pub use evaluate::evaluate_at;
 pub(crate) use kernel_cache::FusedKernelCache;
 
 use crate::kernel::Kernel;
 use crate::session::Session;
-use evaluated::EvaluatedGraph;
 use polyloom_frontend::CompileError;
-use polyloom_graph::plan::{
-    BufferKind, FusionPlan, InputLayout, KernelGrid, PlanArg, PlanBuffer, PlanOptions, PlanOutput,
-};
-use polyloom_graph::{Graph, GraphError};
+use polyloom_graph::plan::{BufferKind, FusionPlan, KernelGrid, PlanArg, PlanBuffer, PlanOptions, PlanOutput};
+use polyloom_graph::{Graph, GraphError, Layout};
+use polyloom_ir::BuildError;
 use polyloom_runtime::{ArgError, LaunchError};
 use std::sync::Arc;
-
-/// True if graphs that the planner refuses are run by the evaluator that defines them.
-const EVALUATES_UNPLANNED: bool = true;
 
 /// The reason why a graph cannot be compiled or run.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +33,9 @@ pub enum FusionError {
     /// The graph is wrong, or has no plan.
     #[error(transparent)]
     Graph(#[from] GraphError),
+    /// A kernel of the plan cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
     /// A kernel of the plan is not valid.
     #[error(transparent)]
     Compile(#[from] CompileError),
@@ -73,7 +72,6 @@ pub struct FusedPlan {
     buffers: Vec<PlanBuffer>,
     kernels: Vec<FusedKernel>,
     outputs: Vec<PlanOutput>,
-    evaluated: Option<EvaluatedGraph>,
 }
 
 /// A launch of a plan, without memory.
@@ -94,31 +92,20 @@ impl Session {
     pub fn fused_plan(
         &self,
         graph: &Graph,
-        inputs: &[InputLayout],
+        inputs: &[Layout],
         options: &PlanOptions,
     ) -> Result<FusedPlan, FusionError> {
-        let plan = match polyloom_graph::plan::plan(graph, inputs, options) {
-            Ok(plan) => plan,
-            Err(_) if EVALUATES_UNPLANNED => return FusedPlan::evaluated(graph, inputs),
-            Err(error) => return Err(error.into()),
-        };
-        let FusionPlan { buffers, kernels, outputs } = plan;
+        let FusionPlan { buffers, kernels, outputs } = polyloom_graph::plan::plan(graph, inputs, options)?;
         let kernels = kernels.into_iter().map(|kernel| {
             let compiled = self.fused_kernels().kernel(self, &kernel.body)?;
             Ok(FusedKernel { kernel: compiled, grid: kernel.grid, args: kernel.args })
         });
         let kernels = kernels.collect::<Result<_, FusionError>>()?;
-        Ok(FusedPlan { buffers, kernels, outputs, evaluated: None })
+        Ok(FusedPlan { buffers, kernels, outputs })
     }
 }
 
 impl FusedPlan {
-    fn evaluated(graph: &Graph, inputs: &[InputLayout]) -> Result<FusedPlan, FusionError> {
-        let evaluated = EvaluatedGraph::new(graph, inputs)?;
-        let (buffers, outputs) = evaluated.memory()?;
-        Ok(FusedPlan { buffers, kernels: Vec::new(), outputs, evaluated: Some(evaluated) })
-    }
-
     /// The memory that a run needs.
     pub fn buffers(&self) -> &[PlanBuffer] {
         &self.buffers
@@ -134,20 +121,13 @@ impl FusedPlan {
         self.kernels.iter().map(|launch| &launch.kernel)
     }
 
-    /// Returns true if the evaluator runs the graph, because there is no plan for it.
-    pub fn is_evaluated(&self) -> bool {
-        self.evaluated.is_some()
+    /// The buffers that the caller gives for results.
+    pub fn output_buffers(&self) -> impl Iterator<Item = &PlanBuffer> {
+        self.buffers.iter().filter(|buffer| buffer.kind == BufferKind::Output)
     }
 
-    /// The bytes of the buffers that the caller gives for results, in their order.
-    pub fn output_bytes(&self) -> Vec<u64> {
-        let mut bytes: Vec<(usize, u64)> = Vec::new();
-        for buffer in &self.buffers {
-            if let BufferKind::Output(index) = buffer.kind {
-                bytes.push((index, buffer.n_elements * u64::from(buffer.dtype.bytes())));
-            }
-        }
-        bytes.sort_unstable();
-        bytes.into_iter().map(|(_, bytes)| bytes).collect()
+    /// Returns the place of a buffer among those for results.
+    pub fn output_number(&self, buffer: usize) -> usize {
+        self.buffers[..buffer].iter().filter(|buffer| buffer.kind == BufferKind::Output).count()
     }
 }

@@ -1,14 +1,17 @@
 //! The parameters of ops as Python has them: those of the table, with the names that NumPy's users know, and a slice's
 //! as Python's slices have them.
 
-use polyloom::graph::op::{AttributeKind, TensorArity};
-use polyloom::graph::{AttributeValue, TensorOp, TensorOpInfo};
+use polyloom_graph::op::{AttributeKind, TensorArity};
+use polyloom_graph::{AttributeValue, TensorOp, TensorOpInfo};
 
 /// What a parameter takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OpParameterRole {
+pub enum OpParameterRole {
     /// A tensor or a number.
-    Tensor { is_optional: bool },
+    Tensor {
+        /// True if it may be `None`.
+        is_optional: bool,
+    },
     /// A list of tensors.
     Tensors,
     /// A value that the plan depends on.
@@ -17,11 +20,13 @@ pub(crate) enum OpParameterRole {
 
 /// A parameter of an op.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct OpParameter {
-    pub(crate) name: &'static str,
-    pub(crate) role: OpParameterRole,
+pub struct OpParameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it takes.
+    pub role: OpParameterRole,
     /// The default as Python spells it; `None` if it must be given.
-    pub(crate) default: Option<String>,
+    pub default: Option<String>,
 }
 
 /// Names that stand for parameters of the table.
@@ -38,7 +43,7 @@ const ALIASES: &[(&str, &str)] = &[
 const SLICE: [(&str, bool); 3] = [("starts", true), ("stops", false), ("steps", false)];
 
 /// Returns the parameters of an op in Python's order.
-pub(crate) fn parameters_of(info: &'static TensorOpInfo) -> Vec<OpParameter> {
+pub fn parameters_of(info: &'static TensorOpInfo) -> Vec<OpParameter> {
     let tensors = info.signature.tensors.iter().map(|tensor| {
         let (role, default) = match tensor.arity {
             TensorArity::One => (OpParameterRole::Tensor { is_optional: false }, None),
@@ -75,9 +80,11 @@ fn python_text(value: &AttributeValue) -> String {
 
 /// An argument of a call, matched with its parameter.
 #[derive(Clone, Debug)]
-pub(crate) struct MatchedArgument<T> {
-    pub(crate) parameter: usize,
-    pub(crate) value: T,
+pub struct MatchedArgument<T> {
+    /// The place of the parameter.
+    pub parameter: usize,
+    /// The argument.
+    pub value: T,
 }
 
 /// Matches the arguments of a call with the parameters of an op, as Python does.
@@ -85,7 +92,7 @@ pub(crate) struct MatchedArgument<T> {
 /// # Errors
 ///
 /// The message of a `TypeError`.
-pub(crate) fn match_arguments<T>(
+pub fn match_arguments<T>(
     info: &'static TensorOpInfo,
     parameters: &[OpParameter],
     positional: Vec<T>,
@@ -123,7 +130,7 @@ pub(crate) fn match_arguments<T>(
 }
 
 /// Returns `(x, axes=None, keepdims=False)`. What must be given after what need not is given by name.
-pub(crate) fn signature_text(parameters: &[OpParameter]) -> String {
+pub fn signature_text(parameters: &[OpParameter]) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut has_default = false;
     let mut is_by_name = false;
@@ -142,4 +149,43 @@ pub(crate) fn signature_text(parameters: &[OpParameter]) -> String {
         }
     }
     format!("({})", texts.join(", "))
+}
+
+/// Returns the signature as a stub has it, with types.
+pub fn stub_signature(parameters: &[OpParameter]) -> String {
+    let mut has_default = false;
+    let mut texts: Vec<String> = Vec::new();
+    for parameter in parameters {
+        let ty = match parameter.role {
+            OpParameterRole::Tensor { is_optional: false } => "TensorLike",
+            OpParameterRole::Tensor { is_optional: true } => "TensorLike | None",
+            OpParameterRole::Tensors => "Sequence[TensorLike]",
+            OpParameterRole::Attribute(kind) => match kind {
+                AttributeKind::Bool => "bool",
+                AttributeKind::Int | AttributeKind::Axis => "int",
+                AttributeKind::Float => "float",
+                AttributeKind::Ints if parameter.name == "widths" => "int | Sequence[int] | Sequence[Sequence[int]]",
+                AttributeKind::Ints if SLICE.iter().any(|(name, _)| *name == parameter.name) => {
+                    "int | Sequence[int | None] | None"
+                }
+                AttributeKind::Ints | AttributeKind::Shape => "int | Sequence[int]",
+                AttributeKind::OptionalAxis => "int | None",
+                AttributeKind::Axes => "int | Sequence[int] | None",
+                AttributeKind::Text => "str | None",
+                AttributeKind::Dtype => "Any",
+            },
+        };
+        match &parameter.default {
+            None if has_default && !texts.iter().any(|text| text == "*") => {
+                texts.push("*".to_owned());
+                texts.push(format!("{}: {ty}", parameter.name));
+            }
+            None => texts.push(format!("{}: {ty}", parameter.name)),
+            Some(default) => {
+                has_default = true;
+                texts.push(format!("{}: {ty} = {default}", parameter.name));
+            }
+        }
+    }
+    format!("({}) -> Any", texts.join(", "))
 }
