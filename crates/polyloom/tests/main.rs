@@ -5,6 +5,7 @@ mod bound_launch;
 mod code_bytes;
 mod embedding;
 mod examples;
+mod fusion_plans;
 mod plans;
 mod policy;
 mod stubs;

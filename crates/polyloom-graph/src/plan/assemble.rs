@@ -349,8 +349,11 @@ impl<'a> BodyAssembler<'a> {
     }
 
     fn address(&mut self, source: Source, layout: &Layout) -> BodyAddress {
-        let (least, most) = layout.place_range().unwrap_or((layout.offset, layout.offset));
-        let n = if layout.extents.contains(&0) { 0 } else { (most - least + 1) as u64 };
+        // What is the same along an axis is there even if the axis is empty.
+        let touched = |(&extent, &stride): (&u64, &i64)| if stride == 0 { 1 } else { extent };
+        let extents = layout.extents.iter().zip(&layout.strides).map(touched).collect();
+        let range = Layout { extents, ..layout.clone() }.place_range();
+        let (least, n) = range.map_or((layout.offset, 0), |(least, most)| (least, (most - least + 1) as u64));
         self.address_within(source, layout, least, n)
     }
 

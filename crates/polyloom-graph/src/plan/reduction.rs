@@ -8,8 +8,6 @@ use polyloom_ir::Scalar;
 
 /// The longest row that one thread combines without a loop.
 const MAX_UNROLLED: u64 = 32;
-/// The longest row whose elements lie apart that one thread combines without a loop.
-const MAX_UNROLLED_COLUMN: u64 = 64;
 /// Rows from this length on are cut to pieces if there are few.
 const MIN_SPLIT: u64 = 4 * BLOCK_LENGTH as u64;
 
@@ -102,8 +100,8 @@ pub(super) fn choose_form(
     let is_column = has_neighbours_outside(arena, operands, outer, inner);
     let is_index = matches!(op, TensorOp::Argmax | TensorOp::Argmin);
     let n_workers = u64::from(options.n_workers);
-    if length <= MAX_UNROLLED || (is_column && length <= MAX_UNROLLED_COLUMN) {
-        return if is_order_free(op) { RowForm::Loop } else { RowForm::Unrolled };
+    if length <= MAX_UNROLLED {
+        return RowForm::Unrolled;
     }
     if is_column {
         let has_many = n_rows >= 1024 * n_workers;

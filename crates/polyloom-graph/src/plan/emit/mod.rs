@@ -176,7 +176,9 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
                 let seed = self.value(*seed, element).cast(Scalar::I32);
                 let place = self.value(*place, element).cast(Scalar::I32);
                 let state = self.b.op(Op::RandInit, &[seed, place]);
-                self.b.op(if *op == TensorOp::Randn { Op::Randn } else { Op::Randf }, &[state])
+                let draw = if *op == TensorOp::Randn { Op::Randn } else { Op::Randf };
+                let [drawn, _] = self.b.ops(draw, &[state]);
+                drawn
             }
             BodyExpressionKind::Total { pass, index } => self.totals.borrow()[*pass as usize][*index as usize],
             BodyExpressionKind::Combined { op, order, address, n, distance } => {

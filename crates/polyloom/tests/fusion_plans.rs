@@ -1,0 +1,321 @@
+//! Plans of tensor graphs, run on the CPU, give the bits of the reference evaluator.
+
+use polyloom::{ArgBlock, Kernel, LaunchOptions, Module, Scalar, Session, SourceMap, Tier, TierPolicy};
+use polyloom_graph::plan::{BufferKind, FusionPlan, KernelGrid, PlanArg, PlanOptions, plan};
+use polyloom_graph::reference::{DenseTensor, evaluate};
+use polyloom_graph::{AttributeValue, GraphBuilder, Layout, Shape, TensorId, TensorOp, TensorOperand, parse_graph};
+use polyloom_ir::generate::Random;
+
+/// A strided input: the memory that it lies in, and where.
+struct StridedInput {
+    memory: Vec<u8>,
+    layout: Layout,
+}
+
+/// Lays a tensor out with axes in another order, or reversed.
+fn strided(tensor: &DenseTensor, random: &mut Random) -> StridedInput {
+    let rank = tensor.extents.len();
+    let mut order: Vec<usize> = (0..rank).collect();
+    if random.one_in(3) {
+        order.reverse();
+    }
+    let extents: Vec<u64> = order.iter().map(|&axis| tensor.extents[axis]).collect();
+    let gap = if random.one_in(3) { 2 } else { 1 };
+    let dense = Layout::dense(&extents);
+    let mut strides = vec![0; rank];
+    for (place, &axis) in order.iter().enumerate() {
+        strides[axis] = dense.strides[place] * gap;
+    }
+    let mut offset = 0;
+    for axis in 0..rank {
+        if random.one_in(4) && tensor.extents[axis] > 0 {
+            offset += strides[axis] * (tensor.extents[axis] as i64 - 1);
+            strides[axis] = -strides[axis];
+        }
+    }
+    let size = tensor.dtype.bytes() as usize;
+    let n = tensor.extents.iter().product::<u64>() as usize * gap as usize + 1;
+    let mut memory = vec![0u8; n * size];
+    let layout = Layout { extents: tensor.extents.clone(), strides, offset };
+    for (place, bits) in layout.places().zip(&tensor.bits) {
+        memory[place * size..(place + 1) * size].copy_from_slice(&bits.to_le_bytes()[..size]);
+    }
+    StridedInput { memory, layout }
+}
+
+fn compile(session: &Session, plan: &FusionPlan) -> Vec<Kernel> {
+    let compile = |kernel: &polyloom_graph::plan::PlanKernel| {
+        let mut module = Module::new();
+        let id = module.functions.push(kernel.body.function().expect("the body is a kernel"));
+        session.compile_module(module, id, SourceMap::new()).expect("the kernel compiles")
+    };
+    plan.kernels.iter().map(compile).collect()
+}
+
+/// Runs a plan over memory of its own and returns the outputs, densely.
+fn run(session: &Session, plan: &FusionPlan, inputs: &mut [StridedInput]) -> Vec<DenseTensor> {
+    let mut own: Vec<Vec<u8>> = Vec::new();
+    for buffer in &plan.buffers {
+        let n = (buffer.n_elements + 1) as usize * buffer.dtype.bytes() as usize;
+        own.push(if let BufferKind::Input(_) = buffer.kind { Vec::new() } else { vec![0xcd; n] });
+    }
+    for (planned, kernel) in plan.kernels.iter().zip(compile(session, plan)) {
+        let params = kernel.params();
+        let mut args = ArgBlock::new();
+        for arg in &planned.args {
+            match *arg {
+                PlanArg::Scalar { dtype, bits } => args.scalar(params, dtype, bits).unwrap(),
+                PlanArg::Number { .. } => panic!("the graph has no numbers"),
+                PlanArg::Array { buffer, offset, n_elements } => {
+                    let dtype = plan.buffers[buffer].dtype;
+                    let memory = match plan.buffers[buffer].kind {
+                        BufferKind::Input(input) => &mut inputs[input].memory,
+                        _ => &mut own[buffer],
+                    };
+                    let first = offset as usize * dtype.bytes() as usize;
+                    let end = first + n_elements as usize * dtype.bytes() as usize;
+                    assert!(end <= memory.len(), "the plan stays within its buffers");
+                    let base = memory[first..].as_mut_ptr();
+                    args.array(params, dtype, base, &[n_elements], &[dtype.bytes().into()]).unwrap();
+                }
+            }
+        }
+        let shape = match &planned.grid {
+            KernelGrid::Threads(extents) => extents.clone(),
+            KernelGrid::Blocks { n_blocks, n_threads } => vec![n_blocks * u64::from(*n_threads)],
+        };
+        // SAFETY: the arrays outlive the launch, which is checked against their extents.
+        unsafe { kernel.launch(&shape, &args, &LaunchOptions::default()) }.unwrap_or_else(|error| {
+            panic!("{error}\n{}", kernel.module().0);
+        });
+    }
+    let read = |output: &polyloom_graph::plan::PlanOutput| {
+        let buffer = &plan.buffers[output.buffer];
+        let size = buffer.dtype.bytes() as usize;
+        let memory = match buffer.kind {
+            BufferKind::Input(input) => &inputs[input].memory,
+            _ => &own[output.buffer],
+        };
+        let element = |place: usize| {
+            let mut bytes = [0; 8];
+            bytes[..size].copy_from_slice(&memory[place * size..(place + 1) * size]);
+            u64::from_le_bytes(bytes)
+        };
+        let bits = output.layout.places().map(element).collect();
+        DenseTensor { dtype: buffer.dtype, extents: output.layout.extents.clone(), bits }
+    };
+    plan.outputs.iter().map(read).collect()
+}
+
+fn random_tensor(dtype: Scalar, extents: &[u64], random: &mut Random) -> DenseTensor {
+    let n = extents.iter().product::<u64>();
+    let value = |_| match random.below(40) {
+        0 => 0.0,
+        1 => -0.0,
+        2 if dtype.is_float() && random.one_in(20) => f64::NAN,
+        3 if dtype.is_float() && random.one_in(20) => f64::INFINITY,
+        _ if dtype == Scalar::Bool => f64::from(random.one_in(2)),
+        _ if dtype.is_float() => random.below(2_000_001) as f64 / 1e6 - 1.0,
+        _ => random.below(7) as f64,
+    };
+    let values: Vec<f64> = (0..n).map(value).collect();
+    DenseTensor::of_numbers(dtype, extents, &values).unwrap()
+}
+
+/// NaNs are equal whatever their bits.
+fn canonical(tensor: &DenseTensor) -> Vec<u64> {
+    let numbers = tensor.numbers();
+    tensor.bits.iter().zip(numbers).map(|(&bits, number)| if number.is_nan() { u64::MAX } else { bits }).collect()
+}
+
+/// Plans a graph, runs it and compares; gives the number of kernels.
+fn check(session: &Session, text: &str, seed: u64) -> usize {
+    let mut random = Random::new(seed);
+    let graph = parse_graph(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let tensors: Vec<DenseTensor> =
+        graph.inputs().map(|(_, ty)| random_tensor(ty.dtype, &ty.shape.as_static().unwrap(), &mut random)).collect();
+    let expected = evaluate(&graph, &tensors).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let mut n_kernels = 0;
+    for is_dense in [true, false] {
+        let lay_out = |tensor: &DenseTensor| match is_dense {
+            true => {
+                let mut random = Random::new(0);
+                let mut input = strided(tensor, &mut random);
+                let size = tensor.dtype.bytes() as usize;
+                input.layout = Layout::dense(&tensor.extents);
+                input.memory = tensor.bits.iter().flat_map(|bits| bits.to_le_bytes()[..size].to_vec()).collect();
+                input.memory.extend([0; 8]);
+                input
+            }
+            false => strided(tensor, &mut random.clone()),
+        };
+        let mut inputs: Vec<StridedInput> = tensors.iter().map(lay_out).collect();
+        random.bits();
+        let layouts: Vec<Layout> = inputs.iter().map(|input| input.layout.clone()).collect();
+        let planned = plan(&graph, &layouts, &PlanOptions::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        if is_dense {
+            n_kernels = planned.kernels.len();
+        }
+        let found = run(session, &planned, &mut inputs);
+        for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert_eq!((found.dtype, &found.extents), (expected.dtype, &expected.extents), "{text}");
+            let (found_bits, expected_bits) = (canonical(found), canonical(expected));
+            if let Some(place) = (0..found_bits.len()).find(|&place| found_bits[place] != expected_bits[place]) {
+                let hir: Vec<String> =
+                    planned.kernels.iter().map(|kernel| kernel.body.function().unwrap().to_string()).collect();
+                panic!(
+                    "output {index}, element {place}: {} is not {} (dense: {is_dense})\n{text}\n{}",
+                    found.numbers()[place],
+                    expected.numbers()[place],
+                    hir.join("\n")
+                );
+            }
+        }
+    }
+    n_kernels
+}
+
+#[test]
+fn graphs_give_the_bits_of_the_reference_in_few_kernels() {
+    let session = Session::new().unwrap();
+    let x = |shape: &str| format!("%x = input \"x\" : f32[{shape}]\n");
+    let cases: &[(String, usize)] = &[
+        (x("1000") + "%y = add %x, 1.5\n%z = relu %y\n%w = multiply %z, %x\nreturn %w", 1),
+        (x("10, 7") + "%v = input \"v\" : f32[7]\n%y = add %x, %v\n%z = exp %y\nreturn %y, %z", 1),
+        (
+            x("5, 6")
+                + "%t = transpose %x\n%e = exp %t\n%s = slice %e, starts=(1, 0), sizes=[4, 5], steps=(1, 1)\nreturn %s",
+            1,
+        ),
+        (x("6, 4") + "%r = reshape %x, shape=[3, 8]\n%y = add %r, 1\nreturn %y", 1),
+        (x("40, 100") + "%y = sum %x, axes=(1)\nreturn %y", 1),
+        (x("40, 100") + "%y = softmax %x\nreturn %y", 1),
+        (x("40, 20") + "%y = softmax %x\nreturn %y", 1),
+        (x("40, 100") + "%y = softmax %x, axis=0\nreturn %y", 8),
+        (x("40, 100") + "%y = layer_norm %x\nreturn %y", 1),
+        (x("40, 100") + "%y = var %x, axes=(1)\n%z = mean %x, axes=(1)\nreturn %y, %z", 1),
+        (x("3, 10000") + "%y = sum %x, axes=(1)\n%m = max %x, axes=(1)\nreturn %y, %m", 4),
+        (x("30, 10000") + "%y = sum %x, axes=(1)\n%m = max %x, axes=(1)\nreturn %y, %m", 1),
+        (x("100000") + "%y = sum %x\nreturn %y", 2),
+        (x("100000") + "%y = norm %x\n%z = divide %x, %y\nreturn %z", 4),
+        (x("5000, 8") + "%y = sum %x, axes=(0)\nreturn %y", 3),
+        (x("300, 8") + "%y = mean %x, axes=(0)\n%z = subtract %x, %y\nreturn %z", 4),
+        (x("7, 9, 11") + "%y = sum %x, axes=(0, 2)\nreturn %y", 3),
+        (x("7, 9, 110") + "%y = sum %x, axes=(0, 2)\nreturn %y", 3),
+        (x("40, 100") + "%y = argmax %x, axis=1\n%z = argmin %x, axis=0\nreturn %y, %z", 2),
+        (x("40, 100") + "%y = logsumexp %x, axes=(1)\nreturn %y", 1),
+        (x("12, 5") + "%y = cumsum %x, axis=0\n%z = cumprod %x, axis=1\nreturn %y, %z", 2),
+        (x("2, 9000") + "%y = cumsum %x, axis=1\nreturn %y", 1),
+        (x("12, 5") + "%y = input \"y\" : f32[5, 6]\n%z = matmul %x, %y\n%w = relu %z\nreturn %w", 1),
+        (
+            x("12, 5")
+                + "%y = exp %x\n%c = concat %x, %y, axis=1\n%p = pad %c, widths=(1, 2, 0, 3), value=1.5\nreturn %p",
+            5,
+        ),
+        (x("4") + "%r = rand 7, shape=[3, 4]\n%y = add %x, %r\n%n = randn 8, shape=[5]\nreturn %y, %n", 2),
+        (x("0, 5") + "%y = sum %x, axes=(0)\n%z = add %x, 1\nreturn %y, %z", 2),
+        (x("4, 6, 8") + "%y = group_norm %x, groups=3\nreturn %y", 2),
+        (x("4, 6") + "%y = flip %x\n%z = broadcast_to %y, shape=[3, 4, 6]\nreturn %y, %z", 0),
+    ];
+    for (index, (text, most)) in cases.iter().enumerate() {
+        let found = check(&session, text, index as u64);
+        assert!(found <= *most, "{found} kernels, not {most}: {text}");
+    }
+}
+
+/// Builds a random graph, op by op, and lets it end with some of its values.
+fn random_graph(random: &mut Random) -> polyloom_graph::Graph {
+    let mut b = GraphBuilder::new();
+    let dtypes =
+        [Scalar::F32, Scalar::F32, Scalar::F32, Scalar::F64, Scalar::F16, Scalar::I32, Scalar::U8, Scalar::Bool];
+    let lengths = [1, 1, 2, 3, 5, 8, 33, 40, 70];
+    let base: Vec<u64> = (0..random.below(4)).map(|_| lengths[random.below(lengths.len())]).collect();
+    let mut values: Vec<TensorId> = Vec::new();
+    for index in 0..1 + random.below(3) {
+        let first = random.below(base.len() + 1);
+        let extents: Vec<u64> = base[first..].iter().map(|&n| if random.one_in(5) { 1 } else { n }).collect();
+        let dtype = dtypes[random.below(dtypes.len())];
+        values.push(b.input(&format!("x{index}"), dtype, Shape::of(&extents)).unwrap());
+    }
+    let infos: Vec<_> = TensorOp::all().filter(|info| info.name != "element_count").collect();
+    let mut n_tries = 0;
+    while values.len() < 9 && n_tries < 60 {
+        n_tries += 1;
+        let info = infos[random.below(infos.len())];
+        let pick = |random: &mut Random| values[values.len() - 1 - random.below(values.len().min(4))];
+        let n_tensors = info.signature.tensor_counts().0 + usize::from(random.one_in(3));
+        let mut operands: Vec<TensorOperand> = (0..n_tensors).map(|_| pick(random).into()).collect();
+        if n_tensors == 2 && random.one_in(4) {
+            operands[random.below(2)] = [TensorOperand::Int(2), TensorOperand::Float(0.5)][random.below(2)];
+        }
+        let Some(&TensorOperand::Value(first)) =
+            operands.iter().find(|operand| matches!(operand, TensorOperand::Value(_)))
+        else {
+            continue;
+        };
+        let extents = b.ty(first).unwrap().shape.as_static().unwrap();
+        let mut attributes = Vec::new();
+        for parameter in &info.signature.attributes {
+            let Some(value) = random_attribute(info.name, parameter.name, &extents, random) else { continue };
+            attributes.push((parameter.name, value));
+        }
+        if matches!(info.name, "rand" | "randn") {
+            operands = vec![TensorOperand::Int(random.below(100) as i64)];
+        }
+        let Ok(made) = b.op(info.op, &operands, &attributes) else { continue };
+        let n: u64 = b.ty(made).unwrap().shape.n_elements().unwrap();
+        if n < 40_000 {
+            values.push(made);
+        }
+    }
+    let n_outputs = 1 + random.below(3);
+    let outputs: Vec<TensorId> =
+        (0..n_outputs).map(|_| values[values.len() - 1 - random.below(values.len().min(5))]).collect();
+    b.finish(&outputs).unwrap()
+}
+
+fn random_attribute(op: &str, name: &str, extents: &[u64], random: &mut Random) -> Option<AttributeValue> {
+    let rank = extents.len();
+    Some(match name {
+        "axis" | "axis1" | "axis2" if rank > 0 => AttributeValue::Int(random.below(rank) as i64),
+        "axes" if op == "permute" => {
+            let mut axes: Vec<i64> = (0..rank as i64).collect();
+            (1..rank).for_each(|index| axes.swap(index, random.below(index + 1)));
+            AttributeValue::Ints(axes)
+        }
+        "axes" => AttributeValue::Ints((0..rank as i64).filter(|_| random.one_in(2)).collect()),
+        "keepdims" => AttributeValue::Bool(random.one_in(2)),
+        "dtype" => AttributeValue::Dtype([Scalar::F32, Scalar::F64, Scalar::I32][random.below(3)]),
+        "shape" if op == "reshape" => {
+            let n = extents.iter().product::<u64>();
+            let factor = [1, 2, 3, 5].into_iter().rev().find(|factor| n % factor == 0).unwrap_or(1);
+            AttributeValue::Shape(Shape::of(&[factor, n / factor]))
+        }
+        "shape" if op == "broadcast_to" => AttributeValue::Shape(Shape::of(&[&[2], extents].concat())),
+        "shape" => AttributeValue::Shape(Shape::of(&[3, 1 + random.below(40) as u64])),
+        "starts" => AttributeValue::Ints(extents.iter().map(|_| 0).collect()),
+        "sizes" => AttributeValue::Shape(Shape::of(&extents.iter().map(|n| n.div_ceil(2)).collect::<Vec<_>>())),
+        "steps" => AttributeValue::Ints(extents.iter().map(|_| 1 + i64::from(random.one_in(2))).collect()),
+        "widths" => AttributeValue::Ints((0..2 * rank).map(|_| random.below(3) as i64).collect()),
+        "repeats" => AttributeValue::Ints(extents.iter().map(|_| 1 + random.below(2) as i64).collect()),
+        "groups" => AttributeValue::Int(1 + random.below(2) as i64),
+        _ => return None,
+    })
+}
+
+/// Random graphs, of which `POLYLOOM_GRAPHS` says how many, in code of both back ends.
+#[test]
+fn random_graphs_give_the_bits_of_the_reference() {
+    let n_graphs = std::env::var("POLYLOOM_GRAPHS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
+    let tiers = if polyloom::has_llvm() { vec![Tier::Quick, Tier::Optimized] } else { vec![Tier::Quick] };
+    let sessions = tiers.into_iter().map(|tier| {
+        let device = Session::default_device().unwrap().with_policy(TierPolicy::Always(tier)).unwrap();
+        Session::on(device).unwrap()
+    });
+    let sessions: Vec<Session> = sessions.collect();
+    for seed in 0..n_graphs {
+        let graph = random_graph(&mut Random::new(seed));
+        let session = &sessions[seed as usize % sessions.len()];
+        check(session, &graph.to_string(), seed);
+    }
+}
