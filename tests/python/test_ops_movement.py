@@ -32,7 +32,7 @@ def test_views_share_memory_where_numpys_would():
 
 
 def test_a_reshape_of_what_is_not_dense_copies():
-    x = numbers((4, 6), np.float64)[:, ::2]
+    x = numbers((4, 6), np.float64)[:, :5]
     given = ops.reshape(x, -1)
     np.testing.assert_array_equal(given, x.reshape(-1))
     assert not np.shares_memory(given, x)

@@ -22,6 +22,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -225,7 +226,7 @@ impl FusedCalls {
             if external.is_tensor && !external.is_attribute {
                 objects[index] =
                     plain_tensor(py, &objects[index]).map_err(|error| self.named_error(py, index, error))?;
-            } else if objects[index].hasattr(intern!(py, "tolist"))? {
+            } else if objects[index].cast::<PyType>().is_err() && objects[index].hasattr(intern!(py, "tolist"))? {
                 // NumPy's numbers and arrays as Python's.
                 objects[index] = objects[index].call_method0(intern!(py, "tolist"))?;
             }

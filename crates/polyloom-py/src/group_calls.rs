@@ -136,14 +136,6 @@ impl<'a, 'py> CallBuilder<'a, 'py> {
         Ok(CallBuilder { py, types, objects, builder, inputs, results: Vec::new() })
     }
 
-    /// Appends an input that stands for a result known by its type alone.
-    pub(crate) fn push_known(&mut self, ty: &TensorType) -> PyResult<()> {
-        let name = format!("r{}", self.results.len());
-        let input = self.builder.input(&name, ty.dtype, ty.shape.clone());
-        self.results.push(input.map_err(|error| graph_error(&error))?);
-        Ok(())
-    }
-
     /// Appends a call.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use crate::array::ArrayBase;
 use crate::numpy_array::has_type;
-use crate::tensor_view::{TensorView, view_of};
+use crate::tensor_view::{TensorFields, TensorPackage, TensorView, view_of};
 use crate::torch_tensor;
 use numpy::npyffi;
 use polyloom::{DeviceId, Scalar};
@@ -20,7 +20,7 @@ pub(crate) fn plain_tensor<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> 
     let mut held = SmallVec::new();
     // SAFETY: the object is alive, and the view is not kept.
     match unsafe { view_of(py, object.as_ptr(), &mut held) } {
-        TensorView::Tensor(fields) if fields.is_plain => return Ok(object.clone()),
+        TensorView::Tensor(fields) if fields.is_plain && is_known(py, object, &fields) => return Ok(object.clone()),
         TensorView::Float(_) | TensorView::Int(_) => return Ok(object.clone()),
         _ => {}
     }
@@ -50,11 +50,20 @@ pub(crate) fn plain_tensor<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> 
     if torch_tensor::learn(object)? {
         // SAFETY: as above.
         return match unsafe { view_of(py, object.as_ptr(), &mut held) } {
-            TensorView::Tensor(_) => Ok(object.clone()),
+            TensorView::Tensor(fields) if is_known(py, object, &fields) => Ok(object.clone()),
+            TensorView::Tensor(_) => Err(PyTypeError::new_err("has elements of a type that ops do not take")),
             _ => Err(torch_tensor::refusal(object)),
         };
     }
     Ok(object.clone())
+}
+
+/// Returns true if ops take the elements of a tensor.
+fn is_known(py: Python<'_>, object: &Bound<'_, PyAny>, fields: &TensorFields<'_>) -> bool {
+    match fields.package {
+        TensorPackage::Torch => torch_tensor::scalar_of(fields.type_number).is_some(),
+        _ => array_scalar(py, object).is_some(),
+    }
 }
 
 /// Returns a NumPy array without a subclass, aligned, in this machine's byte order.

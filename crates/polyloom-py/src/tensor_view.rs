@@ -35,7 +35,6 @@ pub(crate) struct TensorFields<'a> {
     pub(crate) type_number: i32,
     /// True if elements are in this machine's byte order, at addresses that are multiples of their size.
     pub(crate) is_plain: bool,
-    pub(crate) is_writable: bool,
     /// The address of the element whose indices are all 0.
     pub(crate) address: usize,
     pub(crate) extents: &'a [i64],
@@ -104,7 +103,6 @@ unsafe fn fields_of<'a>(array: *mut npyffi::PyArrayObject, package: TensorPackag
             package,
             type_number: descr.type_num,
             is_plain: array.flags & npyffi::NPY_ARRAY_ALIGNED != 0 && descr.byteorder as u8 != foreign,
-            is_writable: array.flags & npyffi::NPY_ARRAY_WRITEABLE != 0,
             address: array.data as usize,
             extents,
             strides,

@@ -106,7 +106,6 @@ pub(crate) unsafe fn view_of<'a>(tensor: &Bound<'_, PyAny>, held: &mut SmallVec<
             package: TensorPackage::Torch,
             type_number: i32::from(dl.code) << 8 | i32::from(dl.bits),
             is_plain: true,
-            is_writable: true,
             address: dl.data as usize + dl.byte_offset as usize,
             extents: slice(dl.shape),
             strides: slice(dl.strides),
