@@ -437,6 +437,7 @@ def dataset_columns() -> list[str]: ...
 def tensor_ops() -> dict[str, Callable[..., Any]]: ...
 def memory_report() -> dict[str, int]: ...
 def release_memory() -> None: ...
+def new_result(shape: Sequence[int], dtype: Any) -> NDArray[Any]: ...
 
 class PoolMemory:
     @property
@@ -446,7 +447,7 @@ class FusionGroup:
     def __init__(
         self,
         name: str,
-        calls: Sequence[tuple[str, Sequence[Any], Mapping[str, Any]]],
+        calls: Sequence[tuple[str | Callable[..., Any], Sequence[Any], Mapping[str, Any]]],
         outputs: Sequence[int],
         guards: Sequence[tuple[Any, str | None, Any]] | None = None,
         float_mode: Literal["strict", "contract", "fast"] = "strict",

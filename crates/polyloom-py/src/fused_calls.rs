@@ -79,10 +79,6 @@ impl FusedCalls {
         FusedCalls { name, calls, outputs, externals, float_mode, plans: Mutex::default(), n_hits, n_misses }
     }
 
-    pub(crate) fn n_externals(&self) -> usize {
-        self.externals.len()
-    }
-
     /// The number of plans that are known.
     pub(crate) fn n_plans(&self) -> usize {
         self.plans().len()

@@ -49,6 +49,7 @@ mod scope;
 mod sim;
 mod sim_settings;
 mod source_unit;
+mod staged_calls;
 mod struct_type;
 mod structure;
 mod synth;
@@ -171,6 +172,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(eager_op::tensor_ops, module)?)?;
     module.add_function(wrap_pyfunction!(result_memory::memory_report, module)?)?;
     module.add_function(wrap_pyfunction!(result_memory::release_memory, module)?)?;
+    module.add_function(wrap_pyfunction!(result_memory::new_result, module)?)?;
     module.add_function(wrap_pyfunction!(backward::launch_backward, module)?)?;
     module.add_function(wrap_pyfunction!(tape_recording::set_recording, module)?)?;
     module.add_function(wrap_pyfunction!(tape_recording::set_capturing, module)?)?;

@@ -2,7 +2,7 @@
 
 use numpy::npyffi::{self, PY_ARRAY_API, npy_intp};
 use polyloom::{PoolBuffer, Scalar, buffer_pool};
-use pyo3::exceptions::PyMemoryError;
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ffi::{c_int, c_void};
@@ -62,6 +62,20 @@ pub(crate) fn new_array<'py>(py: Python<'py>, form: &ArrayForm) -> PyResult<(Bou
     let array = make(py, form, address.cast(), npyffi::NPY_ARRAY_CARRAY)?;
     set_base(py, &array, memory.into_any())?;
     Ok((array, address as usize))
+}
+
+/// An uninitialised dense array in memory of the pool, for results of kernels.
+#[pyfunction]
+pub(crate) fn new_result<'py>(
+    py: Python<'py>,
+    shape: Vec<npy_intp>,
+    dtype: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let item: u64 = dtype.getattr("itemsize")?.extract()?;
+    let n_bytes = shape.iter().try_fold(item, |n, &extent| n.checked_mul(u64::try_from(extent).ok()?));
+    let n_bytes = n_bytes.ok_or_else(|| PyValueError::new_err(format!("{shape:?} is no shape of an array")))?;
+    let form = ArrayForm { descr: dtype.clone().unbind(), extents: shape.into(), strides: None, n_bytes };
+    new_array(py, &form).map(|(array, _)| array)
 }
 
 /// Makes an array over memory that `base` keeps alive.
