@@ -8,6 +8,8 @@ use super::expression::{CombineOrder, ExpressionId, ExpressionKind, Source};
 use super::group::{DraftReduction, DraftSpace, DraftStore, KernelDraft};
 use super::merge::MergedAxes;
 use super::reduction::{RowForm, is_order_free};
+use super::reuse::reuse_buffers;
+use super::spill::SpilledExpression;
 use super::translate::TranslatedGraph;
 use super::{BufferKind, FusionPlan, KernelGrid, PlanArg, PlanBuffer, PlanKernel, PlanOptions, PlanOutput};
 use crate::error::GraphError;
@@ -23,6 +25,7 @@ const MAX_THREAD_AXES: usize = 4;
 pub(super) fn assemble(
     graph: &TranslatedGraph,
     drafts: &[KernelDraft],
+    spills: &[Vec<SpilledExpression>],
     options: &PlanOptions,
 ) -> Result<FusionPlan, GraphError> {
     let mut buffers = PlanBuffers::new(graph);
@@ -35,11 +38,11 @@ pub(super) fn assemble(
         .map(|(source, layout)| PlanOutput { buffer: buffers.buffer(graph, *source), layout: layout.clone() });
     let outputs = outputs.collect();
     let mut kernels = Vec::new();
-    for (index, draft) in drafts.iter().enumerate() {
-        let kernel = BodyAssembler::new(graph, draft, index, &mut buffers).assemble(options);
+    for (index, (draft, spilled)) in drafts.iter().zip(spills).enumerate() {
+        let kernel = BodyAssembler::new(graph, draft, index, spilled, &mut buffers).assemble(options);
         kernels.extend(kernel);
     }
-    Ok(FusionPlan { buffers: buffers.buffers, kernels, outputs })
+    Ok(reuse_buffers(FusionPlan { buffers: buffers.buffers, kernels, outputs }))
 }
 
 /// The buffers of a plan, those of stored values as they are needed.
@@ -106,6 +109,7 @@ struct BodyAssembler<'a> {
     graph: &'a TranslatedGraph,
     draft: &'a KernelDraft,
     index: usize,
+    spilled: &'a [SpilledExpression],
     buffers: &'a mut PlanBuffers,
     axes: MergedAxes,
     is_wide: bool,
@@ -114,7 +118,8 @@ struct BodyAssembler<'a> {
     arrays: FxHashMap<(usize, i64, u64), u16>,
     numbers: FxHashMap<NumberRole, u16>,
     expressions: Vec<BodyExpression>,
-    known: FxHashMap<ExpressionId, u32>,
+    /// The expressions of each pass.
+    known: FxHashMap<(ExpressionId, usize), u32>,
 }
 
 impl<'a> BodyAssembler<'a> {
@@ -122,9 +127,11 @@ impl<'a> BodyAssembler<'a> {
         graph: &'a TranslatedGraph,
         draft: &'a KernelDraft,
         index: usize,
+        spilled: &'a [SpilledExpression],
         buffers: &'a mut PlanBuffers,
     ) -> BodyAssembler<'a> {
-        let layouts = draft.layouts(graph);
+        let mut layouts = draft.layouts(graph);
+        layouts.extend(spilled.iter().map(|spilled| spilled.layout.clone()));
         let n_pinned = match &draft.space {
             DraftSpace::Rows(space) if space.form == RowForm::SplitLane => (2, 0),
             DraftSpace::Rows(space) if space.form == RowForm::SplitBlock => (0, 1),
@@ -139,6 +146,7 @@ impl<'a> BodyAssembler<'a> {
             graph,
             draft,
             index,
+            spilled,
             buffers,
             axes,
             is_wide,
@@ -160,7 +168,7 @@ impl<'a> BodyAssembler<'a> {
         let mut passes = vec![BodyPass::default(); n_passes];
         let draft = self.draft;
         for reduction in &draft.reductions {
-            let body = self.reduction(reduction);
+            let body = self.reduction(reduction, reduction.pass);
             passes[reduction.pass].reductions.push(body);
         }
         for reduction in &draft.reductions {
@@ -176,11 +184,16 @@ impl<'a> BodyAssembler<'a> {
             if !self.buffers.is_needed(self.graph, store.stored, self.index) {
                 continue;
             }
-            let value = self.expression(store.value);
+            let value = self.expression(store.value, store.pass);
             let address = self.address(Source::Stored(store.stored), &store.layout);
             let pass = &mut passes[store.pass];
             let stores = if store.is_of_row { &mut pass.row_stores } else { &mut pass.element_stores };
             stores.push(BodyStore { address, value });
+        }
+        for spilled in self.spilled {
+            let value = self.expression(spilled.expression, spilled.pass);
+            let address = self.address(Source::Stored(spilled.stored), &spilled.layout);
+            passes[spilled.pass].element_stores.insert(0, BodyStore { address, value });
         }
         while passes.last().is_some_and(|pass| *pass == BodyPass::default()) {
             passes.pop();
@@ -240,8 +253,8 @@ impl<'a> BodyAssembler<'a> {
         KernelGrid::Threads(std::iter::once(first).chain(outer.iter().skip(n_merged).copied()).collect())
     }
 
-    fn reduction(&mut self, reduction: &DraftReduction) -> BodyReduction {
-        let values = reduction.operands.iter().map(|&operand| self.expression(operand)).collect();
+    fn reduction(&mut self, reduction: &DraftReduction, pass: usize) -> BodyReduction {
+        let values = reduction.operands.iter().map(|&operand| self.expression(operand, pass)).collect();
         let scanned = matches!(self.draft.space, DraftSpace::Scan(_))
             .then(|| self.address(Source::Stored(reduction.stored), &reduction.layout));
         BodyReduction { op: reduction.op, dtype: self.graph.stored[reduction.stored as usize].dtype, values, scanned }
@@ -265,18 +278,28 @@ impl<'a> BodyAssembler<'a> {
         self.expressions.len() as u32 - 1
     }
 
-    /// Returns the body's expression for one of the plan.
-    fn expression(&mut self, id: ExpressionId) -> u32 {
-        if let Some(&known) = self.known.get(&id) {
+    /// Returns the body's expression for one of the plan, as a pass computes it.
+    fn expression(&mut self, id: ExpressionId, at: usize) -> u32 {
+        if let Some(&known) = self.known.get(&(id, at)) {
             return known;
+        }
+        if let Some(spilled) = self.spilled.iter().find(|spilled| spilled.expression == id && spilled.pass < at) {
+            let address = self.address(Source::Stored(spilled.stored), &spilled.layout);
+            let dtype = self.graph.arena.dtype(id);
+            // Not before the pass after the one that stores it.
+            let pass = spilled.pass as u16 + 1;
+            let kind = BodyExpressionKind::Load(address);
+            let loaded = self.push(BodyExpression { kind, dtype, is_of_row: false, pass });
+            self.known.insert((id, at), loaded);
+            return loaded;
         }
         let graph = self.graph;
         let expression = graph.arena.get(id);
         let dtype = expression.dtype;
         let (kind, is_of_row, pass) = match &expression.kind {
             ExpressionKind::Load(Source::Stored(stored), layout) if self.is_own(*stored, layout) => {
-                let own = self.own(*stored, layout);
-                self.known.insert(id, own);
+                let own = self.own(*stored, layout, at);
+                self.known.insert((id, at), own);
                 return own;
             }
             ExpressionKind::Load(source, layout) => {
@@ -295,14 +318,14 @@ impl<'a> BodyAssembler<'a> {
                 (BodyExpressionKind::Number(param), true, 0)
             }
             ExpressionKind::Apply(op, operands) => {
-                let operands: Vec<u32> = operands.iter().map(|&operand| self.expression(operand)).collect();
+                let operands: Vec<u32> = operands.iter().map(|&operand| self.expression(operand, at)).collect();
                 let of = |operand: &u32| &self.expressions[*operand as usize];
                 let is_of_row = operands.iter().all(|operand| of(operand).is_of_row);
                 let pass = operands.iter().map(|operand| of(operand).pass).max().unwrap_or(0);
                 (BodyExpressionKind::Apply(*op, operands), is_of_row, pass)
             }
             ExpressionKind::Random(op, seed, place) => {
-                let [seed, place] = [*seed, *place].map(|operand| self.expression(operand));
+                let [seed, place] = [*seed, *place].map(|operand| self.expression(operand, at));
                 let of = |operand: u32| &self.expressions[operand as usize];
                 let is_of_row = of(seed).is_of_row && of(place).is_of_row;
                 let pass = of(seed).pass.max(of(place).pass);
@@ -317,7 +340,7 @@ impl<'a> BodyAssembler<'a> {
             }
         };
         let own = self.push(BodyExpression { kind, dtype, is_of_row, pass });
-        self.known.insert(id, own);
+        self.known.insert((id, at), own);
         own
     }
 
@@ -334,11 +357,11 @@ impl<'a> BodyAssembler<'a> {
     }
 
     /// Returns the expression of a value that this kernel computes itself.
-    fn own(&mut self, stored: u32, layout: &Layout) -> u32 {
+    fn own(&mut self, stored: u32, layout: &Layout, at: usize) -> u32 {
         match self.own_reduction(stored, layout) {
             Some(reduction) => self.total(reduction),
             None => match self.own_store(stored, layout) {
-                Some(store) => self.expression(store.value),
+                Some(store) => self.expression(store.value, at),
                 None => 0,
             },
         }

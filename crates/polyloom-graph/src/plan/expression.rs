@@ -146,6 +146,18 @@ impl ExpressionArena {
         }
     }
 
+    /// Returns the arithmetic operations that computing an element takes.
+    pub(super) fn flops(&self, id: ExpressionId) -> u64 {
+        let mut sum = 0;
+        self.visit(&[id], |id| {
+            sum += match &self.get(id).kind {
+                ExpressionKind::Apply(op, _) | ExpressionKind::Random(op, ..) => op.flops_per_element(),
+                _ => 0,
+            };
+        });
+        sum
+    }
+
     /// Applies a view to the loads of an expression; `None` if a load has no such layout.
     pub(super) fn view(&mut self, id: ExpressionId, map: &ViewMap) -> Option<ExpressionId> {
         let key = (id, map.clone());

@@ -7,6 +7,8 @@
 use super::assemble::assemble;
 use super::expression::{ExpressionArena, ExpressionId, ExpressionKind, Source, ViewMap};
 use super::reduction::{ReductionSpace, RowRange};
+use super::share::{find_shared, store_shared};
+use super::spill::spill;
 use super::translate::{StoredKind, TranslatedGraph};
 use super::{FusionPlan, PlanOptions};
 use crate::error::GraphError;
@@ -80,12 +82,23 @@ impl DraftSpace {
     }
 }
 
-pub(super) fn plan_kernels(mut graph: TranslatedGraph, options: &PlanOptions) -> Result<FusionPlan, GraphError> {
+pub(super) fn plan_kernels(graph: TranslatedGraph, options: &PlanOptions) -> Result<FusionPlan, GraphError> {
+    let mut graph = graph;
+    let mut drafts = group(&mut graph);
+    if let Some(shared) = find_shared(&graph, &drafts) {
+        graph = store_shared(graph, &shared);
+        drafts = group(&mut graph);
+    }
+    let spills: Vec<_> = drafts.iter().map(|draft| spill(&mut graph, draft)).collect();
+    assemble(&graph, &drafts, &spills, options)
+}
+
+fn group(graph: &mut TranslatedGraph) -> Vec<KernelDraft> {
     let mut grouper = Grouper { drafts: Vec::new(), draft_of: vec![usize::MAX; graph.stored.len()] };
     for index in 0..graph.stored.len() {
-        grouper.place(&mut graph, index as u32);
+        grouper.place(graph, index as u32);
     }
-    assemble(&graph, &grouper.drafts, options)
+    grouper.drafts
 }
 
 struct Grouper {

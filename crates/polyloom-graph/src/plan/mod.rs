@@ -21,6 +21,9 @@ mod expression;
 mod group;
 mod merge;
 mod reduction;
+mod reuse;
+mod share;
+mod spill;
 mod translate;
 
 pub use body::KernelBody;

@@ -203,12 +203,10 @@ impl Translator<'_> {
         (n_ops, n_loads)
     }
 
-    /// Returns what computing one element costs, and whether it depends on more than the results of reductions.
-    fn cost(&self, expression: ExpressionId) -> (u64, bool) {
-        let (mut flops, mut has_elements) = (0, false);
+    /// Returns true if an expression depends on more than the results of reductions.
+    fn has_elements(&self, expression: ExpressionId) -> bool {
+        let mut has_elements = false;
         self.arena.visit(&[expression], |id| match &self.arena.get(id).kind {
-            ExpressionKind::Apply(op, _) => flops += op.flops_per_element(),
-            ExpressionKind::Random(op, ..) => flops += op.flops_per_element(),
             ExpressionKind::Load(Source::Stored(stored), _) => {
                 let kind = &self.stored[*stored as usize].kind;
                 has_elements |= !matches!(kind, StoredKind::Reduction { .. });
@@ -216,7 +214,7 @@ impl Translator<'_> {
             ExpressionKind::Load(..) | ExpressionKind::Combined { .. } => has_elements = true,
             _ => {}
         });
-        (flops, has_elements)
+        has_elements
     }
 
     fn broadcast(&mut self, value: &TranslatedValue, extents: &[u64]) -> ExpressionId {
@@ -226,8 +224,8 @@ impl Translator<'_> {
         let n_own: u64 = value.extents.iter().product();
         let n: u64 = extents.iter().product();
         let map = ViewMap::Broadcast(extents.to_vec());
-        let (flops, has_elements) = self.cost(value.expression);
-        if n > n_own && flops > CHEAP_FLOPS && has_elements {
+        let is_dear = self.arena.flops(value.expression) > CHEAP_FLOPS;
+        if n > n_own && is_dear && self.has_elements(value.expression) {
             let loaded = self.load_stored(value.expression, &value.extents);
             return self.viewed(loaded, &value.extents, &map);
         }

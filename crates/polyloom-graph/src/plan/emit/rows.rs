@@ -119,8 +119,10 @@ impl<'g> BodyEmitter<'_, 'g> {
             let values: Vec<Expr<'g>> = reduction.values.iter().map(|&value| self.value(value, &element)).collect();
             next.push(accumulator.step(state, &values, number));
         }
-        for store in &pass.element_stores {
-            self.store_value(store, &element);
+        // All is loaded before anything is stored, because a value may wait in the place of another.
+        let values: Vec<Expr<'g>> = pass.element_stores.iter().map(|store| self.value(store.value, &element)).collect();
+        for (store, value) in pass.element_stores.iter().zip(values) {
+            self.store(&store.address, &element.inner, value);
         }
         next
     }
