@@ -81,7 +81,9 @@ def test_what_does_not_fit_is_refused_and_nothing_raises():
     for refused in [a[:, :2], "x", [1, 2], None, np.ones(3, "U1"), object()]:
         for _ in range(2):
             assert group(a, refused, a) is None
-    assert group(np.ones(3, np.uint8), 2, 300) is None or True
+    small = np.ones(3, np.uint8)
+    assert group(small, 2, 255) is not None
+    assert group(small, 2, 300) is None
     with pytest.raises(TypeError, match="the group takes 3 values, not 2"):
         group(a, a)
 
@@ -132,6 +134,10 @@ def test_check_tells_what_a_call_would_take():
     assert group.check(1)
     assert group.check(2, 1.0)
     assert not group.check(2, [1.0])
+    # The types of the calls before are known.
+    assert group.check(2, a)
+    assert not group.check(2, a[:, :2])
+    assert chain().check(2, a[:, :2])
 
 
 def test_arrays_of_the_package():

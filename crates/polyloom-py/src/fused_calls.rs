@@ -15,7 +15,7 @@ use crate::torch_tensor;
 use polyloom::fusion::evaluate_at;
 use polyloom::graph::plan::PlanOptions;
 use polyloom::graph::reference::DenseTensor;
-use polyloom::graph::{Graph, Layout, TensorOperand};
+use polyloom::graph::{Graph, Layout, TensorOperand, TensorType};
 use polyloom::tensor_op::OpParameterRole;
 use polyloom::{FloatMode, num_threads};
 use pyo3::exceptions::PyTypeError;
@@ -46,6 +46,8 @@ pub(crate) struct FusedCalls {
     float_mode: FloatMode,
     /// The plan that was used last is the first.
     plans: Mutex<Vec<Arc<GroupPlan>>>,
+    /// The types of the results of calls that have been checked.
+    checked: Mutex<Vec<Option<TensorType>>>,
     pub(crate) n_hits: AtomicU64,
     pub(crate) n_misses: AtomicU64,
 }
@@ -76,7 +78,8 @@ impl FusedCalls {
             });
         }
         let (n_hits, n_misses) = (AtomicU64::new(0), AtomicU64::new(0));
-        FusedCalls { name, calls, outputs, externals, float_mode, plans: Mutex::default(), n_hits, n_misses }
+        let (plans, checked) = (Mutex::default(), Mutex::new(vec![None; calls.len()]));
+        FusedCalls { name, calls, outputs, externals, float_mode, plans, checked, n_hits, n_misses }
     }
 
     /// The number of plans that are known.
@@ -120,10 +123,11 @@ impl FusedCalls {
                         self.n_hits.fetch_add(1, Ordering::Relaxed);
                         plan.run(py, &self.name, args, &values)
                     }
-                    _ => self.run_new(py, args, raises),
+                    _ => self.run_new(py, args),
                 }
             }
         })
+        .or_else(|error| if raises || is_not_refusal(py, &error) { Err(error) } else { Ok(None) })
     }
 
     /// Finds the plan for values.
@@ -156,25 +160,16 @@ impl FusedCalls {
     ///
     /// As [`FusedCalls::run`].
     #[cold]
-    unsafe fn run_new<'py>(
-        &self,
-        py: Python<'py>,
-        args: &[*mut ffi::PyObject],
-        raises: bool,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let refuse = |error: PyErr| if raises || is_not_refusal(py, &error) { Err(error) } else { Ok(None) };
+    unsafe fn run_new<'py>(&self, py: Python<'py>, args: &[*mut ffi::PyObject]) -> PyResult<Option<Bound<'py, PyAny>>> {
         // SAFETY: passed on to the caller.
         let objects: Vec<Bound<'py, PyAny>> =
             args.iter().map(|&arg| unsafe { Bound::from_borrowed_ptr(py, arg) }).collect();
-        let objects = match self.plain_objects(py, objects) {
-            Ok(objects) => objects,
-            Err(error) => return refuse(error),
-        };
+        let objects = self.plain_objects(py, objects)?;
         let args: SmallVec<[*mut ffi::PyObject; 8]> = objects.iter().map(Bound::as_ptr).collect();
         let mut values = RunValues::default();
         // SAFETY: `objects` keeps them alive.
         if let Some(plan) = unsafe { self.find(py, &args, &mut values) }
-            && !(raises && plan.is_refused())
+            && !plan.is_refused()
         {
             // SAFETY: as above.
             return unsafe { plan.run(py, &self.name, &args, &values) };
@@ -183,13 +178,13 @@ impl FusedCalls {
         let plan = match self.plan(py, &objects) {
             Ok(plan) => self.keep(plan),
             Err(error) => {
-                if !raises
-                    && !is_not_refusal(py, &error)
+                // The next call with such values need not look at them for long.
+                if !is_not_refusal(py, &error)
                     && let Ok(keys) = self.keys_of(py, &objects)
                 {
                     self.keep(GroupPlan::refused(keys));
                 }
-                return refuse(error);
+                return Err(error);
             }
         };
         // SAFETY: as above.
@@ -279,8 +274,9 @@ impl FusedCalls {
         Ok(found)
     }
 
-    /// Returns true if a call would take these values, as far as is known; `known` are the types of the results of other
-    /// calls. Gives the type of the result, if all operands are known.
+    /// Returns true if a call would take these values, those of its operands that are no results of the group, as far as is
+    /// known. The types of results are known if the calls before have been checked. An answer for other types than those
+    /// of this pass does no harm, because a run looks again.
     pub(crate) fn check<'py>(&self, py: Python<'py>, call: usize, values: &[Bound<'py, PyAny>]) -> PyResult<bool> {
         let mut order: Vec<usize> = Vec::new();
         self.calls[call].visit_externals(&mut |index, _| order.push(index));
@@ -288,31 +284,57 @@ impl FusedCalls {
             let message = format!("the call has {} external operands, and {} are given", order.len(), values.len());
             return Err(PyTypeError::new_err(message));
         }
+        let found = guarded(|| self.checked_type(py, call, &order, values));
+        let is_refused = match &found {
+            Ok(_) => false,
+            Err(error) if is_not_refusal(py, error) => return found.map(|_| false),
+            Err(_) => true,
+        };
+        if let Some(known) = self.checked().get_mut(call) {
+            *known = found.unwrap_or(None);
+        }
+        Ok(!is_refused)
+    }
+
+    fn checked(&self) -> std::sync::MutexGuard<'_, Vec<Option<TensorType>>> {
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the type of a call's result for these external operands; nothing if another operand is not known.
+    fn checked_type<'py>(
+        &self,
+        py: Python<'py>,
+        call: usize,
+        order: &[usize],
+        values: &[Bound<'py, PyAny>],
+    ) -> PyResult<Option<TensorType>> {
         let mut objects: Vec<Bound<'py, PyAny>> = vec![py.None().into_bound(py); self.externals.len()];
         let mut uses = vec![ExternalUse::default(); self.externals.len()];
         for (&index, value) in order.iter().zip(values) {
             objects[index] = value.clone();
             uses[index] = self.externals[index];
         }
-        let accepted = || -> PyResult<()> {
-            let mut found = ValueTypes::default();
-            let mut n_numbers = 0;
-            for (index, external) in uses.iter().enumerate() {
-                if external.is_tensor && !external.is_attribute {
-                    objects[index] = plain_tensor(py, &objects[index])?;
-                }
-                found.push(py, index, &objects[index], *external, true, &mut n_numbers)?;
+        let mut found = ValueTypes::default();
+        let mut n_numbers = 0;
+        for (index, external) in uses.iter().enumerate() {
+            if external.is_tensor && !external.is_attribute {
+                objects[index] = plain_tensor(py, &objects[index])?;
             }
-            if self.calls[call].has_results() {
-                return Ok(());
+            found.push(py, index, &objects[index], *external, true, &mut n_numbers)?;
+            if external.is_tensor && found.types[index] == ExternalType::Other && !objects[index].is_none() {
+                return Err(PyTypeError::new_err("is not a tensor or a number"));
             }
-            CallBuilder::new(py, &found.types, &objects)?.push(&self.calls[call])
-        };
-        match guarded(accepted) {
-            Ok(()) => Ok(true),
-            Err(error) if is_not_refusal(py, &error) => Err(error),
-            Err(_) => Ok(false),
         }
+        let known = self.checked()[..call].to_vec();
+        if self.calls[call].results().iter().any(|&other| known[other].is_none()) {
+            return Ok(None);
+        }
+        let mut builder = CallBuilder::new(py, &found.types, &objects)?;
+        for ty in &known {
+            builder.push_known(ty.as_ref())?;
+        }
+        builder.push(&self.calls[call])?;
+        builder.last_type().map(Some)
     }
 
     /// Evaluates the calls by the evaluator that defines them.
