@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
-import numpy as np
-
 from polyloom import _native
 from polyloom._arrays import array
 from polyloom._functions import Extents, KernelFunction, run
@@ -57,7 +55,9 @@ def _outputs_of(kernel: _native.Kernel, shape: Extents | Mapping[str, Extents]) 
     if isinstance(shape, Mapping):
         return shape
     written = [
-        name for name, (_, _, _, is_written) in zip(kernel.parameter_names, kernel._parameters, strict=True) if is_written
+        name
+        for name, (_, _, _, is_written) in zip(kernel.parameter_names, kernel._parameters, strict=True)
+        if is_written
     ]
     return dict.fromkeys(written, shape)
 
@@ -65,9 +65,7 @@ def _outputs_of(kernel: _native.Kernel, shape: Extents | Mapping[str, Extents]) 
 @overload
 def op(kernel: _native.Kernel, *, shape: Extents | Mapping[str, Extents] = ..., dim: Extents = ...) -> KernelOp: ...
 @overload
-def op(
-    *, shape: Extents | Mapping[str, Extents] = ..., dim: Extents = ...
-) -> Callable[[_native.Kernel], KernelOp]: ...
+def op(*, shape: Extents | Mapping[str, Extents] = ..., dim: Extents = ...) -> Callable[[_native.Kernel], KernelOp]: ...
 def op(
     kernel: _native.Kernel | None = None, *, shape: Extents | Mapping[str, Extents] = None, dim: Extents = None
 ) -> Any:

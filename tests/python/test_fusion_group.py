@@ -89,7 +89,8 @@ def test_what_does_not_fit_is_refused_and_nothing_raises():
 
 
 def test_lists_of_operands():
-    calls = [("concat", [("list", [("in", 0), ("in", 1), ("in", 0)])], {"axis": ("const", 0)}), ("exp", [("call", 0)], {})]
+    joined = ("concat", [("list", [("in", 0), ("in", 1), ("in", 0)])], {"axis": ("const", 0)})
+    calls = [joined, ("exp", [("call", 0)], {})]
     a, b = numbers((2,), np.float32), numbers((3,), np.float32)
     assert_same_bits(_native.FusionGroup("joined", calls, [1])(a, b), ops.exp(np.concatenate([a, b, a])))
 

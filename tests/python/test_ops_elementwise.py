@@ -124,7 +124,14 @@ def test_functions_of_special_numbers(name, dtype):
 @pytest.mark.parametrize("dtype", FLOATS)
 @np.errstate(all="ignore")
 def test_functions_of_two_numbers(name, dtype):
-    for first, second in [((7,), (7,)), ((4, 5), (5,)), ((4, 1), (1, 6)), ((), (3,)), ((0, 3), (3,)), ((2, 1, 3), (5, 1))]:
+    for first, second in [
+        ((7,), (7,)),
+        ((4, 5), (5,)),
+        ((4, 1), (1, 6)),
+        ((), (3,)),
+        ((0, 3), (3,)),
+        ((2, 1, 3), (5, 1)),
+    ]:
         a, b = numbers(first, dtype, 1, 0.1), numbers(second, dtype, 2, 0.1)
         for left in layouts(a):
             for right in layouts(b):

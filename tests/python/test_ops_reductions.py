@@ -158,7 +158,14 @@ def test_cross_entropy():
 
 @pytest.mark.parametrize("dtype", [*FLOATS, np.int32])
 def test_products_of_matrices(dtype):
-    for first, second in [((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 5)), ((3, 0), (0, 2))]:
+    for first, second in [
+        ((3, 4), (4, 5)),
+        ((4,), (4, 5)),
+        ((3, 4), (4,)),
+        ((4,), (4,)),
+        ((2, 3, 4), (4, 5)),
+        ((3, 0), (0, 2)),
+    ]:
         a, b = numbers(first, dtype, 16), numbers(second, dtype, 17)
         given = ops.matmul(a, b)
         assert_near(given, (a.astype(np.float64) @ b.astype(np.float64)).astype(dtype))

@@ -5,17 +5,17 @@
 
 use crate::boundary::guarded;
 use crate::external_key::{ExternalKey, RunValues};
-use crate::group_calls::{CallBuilder, ExternalType, GroupCall, literal, tensor_type};
+use crate::group_calls::{CallBuilder, ExternalType, GroupCall};
 use crate::group_plan::GroupPlan;
 use crate::op_errors::{fusion_error, graph_error};
 use crate::session;
-use crate::tensor_operand::{array_scalar, plain_tensor};
+use crate::tensor_operand::plain_tensor;
 use crate::tensor_view::{TensorPackage, TensorView, view_of};
-use crate::torch_tensor;
+use crate::value_types::{ExternalUse, ValueTypes};
 use polyloom::fusion::evaluate_at;
 use polyloom::graph::plan::PlanOptions;
 use polyloom::graph::reference::DenseTensor;
-use polyloom::graph::{Graph, Layout, TensorOperand, TensorType};
+use polyloom::graph::{Graph, Layout, TensorType};
 use polyloom::tensor_op::OpParameterRole;
 use polyloom::{FloatMode, num_threads};
 use pyo3::exceptions::PyTypeError;
@@ -29,13 +29,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Plans that are kept of a group, those that were used last.
 const MAX_PLANS: usize = 64;
-
-/// How the calls of a group use an external value.
-#[derive(Clone, Copy, Default)]
-struct ExternalUse {
-    is_tensor: bool,
-    is_attribute: bool,
-}
 
 /// Calls that run as one.
 pub(crate) struct FusedCalls {
@@ -379,101 +372,6 @@ unsafe fn views_of<'a>(
 ) -> SmallVec<[TensorView<'a>; 8]> {
     // SAFETY: passed on to the caller.
     args.iter().map(|&arg| unsafe { view_of(py, arg, held) }).collect()
-}
-
-/// What is known of the values that a group is given.
-struct ValueTypes {
-    types: Vec<ExternalType>,
-    keys: Vec<ExternalKey>,
-    tensors: Vec<usize>,
-    layouts: Vec<Layout>,
-    package: TensorPackage,
-    /// The package of tensors that have axes, if there is one.
-    given: Option<TensorPackage>,
-}
-
-impl Default for ValueTypes {
-    fn default() -> ValueTypes {
-        ValueTypes {
-            types: Vec::new(),
-            keys: Vec::new(),
-            tensors: Vec::new(),
-            layouts: Vec::new(),
-            package: TensorPackage::NumPy,
-            given: None,
-        }
-    }
-}
-
-impl ValueTypes {
-    fn push(
-        &mut self,
-        py: Python<'_>,
-        index: usize,
-        object: &Bound<'_, PyAny>,
-        external: ExternalUse,
-        gives_numbers: bool,
-        n_numbers: &mut u32,
-    ) -> PyResult<()> {
-        let mut held = SmallVec::new();
-        // SAFETY: the object is alive, and the view is used up before Python code runs.
-        let view = unsafe { view_of(py, object.as_ptr(), &mut held) };
-        let is_value = external.is_attribute || !gives_numbers;
-        let number = |is_float: bool, n_numbers: &mut u32| {
-            *n_numbers += 1;
-            ExternalType::Number(TensorOperand::Number { index: *n_numbers - 1, is_float })
-        };
-        let (ty, key) = match view {
-            TensorView::Tensor(fields) if external.is_tensor => {
-                let key = ExternalKey::of_tensor(&fields);
-                let dtype = match fields.package {
-                    TensorPackage::Torch => torch_tensor::scalar_of(fields.type_number),
-                    _ => array_scalar(py, object),
-                };
-                let Some(dtype) = dtype else {
-                    return Err(PyTypeError::new_err("has elements that ops do not take"));
-                };
-                let bytes = if fields.package == TensorPackage::Torch { 1 } else { i64::from(dtype.bytes()) };
-                let extents = fields.extents.iter().map(|&extent| extent as u64).collect();
-                let strides = fields.strides.iter().map(|&stride| stride / bytes).collect();
-                self.layouts.push(Layout { extents, strides, offset: 0 });
-                self.tensors.push(index);
-                if !fields.extents.is_empty() {
-                    self.join(fields.package)?;
-                } else if self.given.is_none() {
-                    self.package = self.package.max(fields.package);
-                }
-                (ExternalType::Tensor(tensor_type(dtype, fields.extents)), key)
-            }
-            TensorView::Float(_) if !is_value => (number(true, n_numbers), ExternalKey::Number { is_float: true }),
-            TensorView::Int(_) if !is_value => (number(false, n_numbers), ExternalKey::Number { is_float: false }),
-            TensorView::Float(value) => (literal_type(object), ExternalKey::Float(value.to_bits())),
-            TensorView::Int(value) => (literal_type(object), ExternalKey::Int(value)),
-            _ => (literal_type(object), ExternalKey::of_object(object)?),
-        };
-        self.types.push(ty);
-        self.keys.push(key);
-        Ok(())
-    }
-
-    /// Notes the package of a tensor that has axes.
-    fn join(&mut self, package: TensorPackage) -> PyResult<()> {
-        let is_mixed = self.given.is_some_and(|given| {
-            given != package && (given == TensorPackage::Torch || package == TensorPackage::Torch)
-        });
-        if is_mixed {
-            return Err(PyTypeError::new_err(
-                "the arguments are both PyTorch tensors and other arrays: convert one, by torch.from_numpy(x) or x.numpy()",
-            ));
-        }
-        self.given = Some(self.given.map_or(package, |given| given.max(package)));
-        self.package = self.given.unwrap_or(package);
-        Ok(())
-    }
-}
-
-fn literal_type(object: &Bound<'_, PyAny>) -> ExternalType {
-    literal(object).map_or(ExternalType::Other, ExternalType::Number)
 }
 
 /// Returns true of errors that are not about the arguments: interrupts and the like, and a lack of memory.

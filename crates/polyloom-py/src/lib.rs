@@ -45,6 +45,7 @@ mod print;
 mod queue;
 mod recorded_launch;
 mod result_memory;
+mod result_package;
 mod scope;
 mod sim;
 mod sim_settings;
@@ -59,6 +60,7 @@ mod tape_repeats;
 mod tensor_operand;
 mod tensor_view;
 mod torch_tensor;
+mod value_types;
 mod view;
 
 use polyloom::{Op, Session};
