@@ -1,6 +1,6 @@
 //! Gradients of every op against central differences in float64, to second order.
 
-use crate::support::{graph, numbers, tensor};
+use crate::support::{check_close, graph, numbers, tensor};
 use polyloom_graph::op::GradientRule;
 use polyloom_graph::reference::{DenseTensor, evaluate};
 use polyloom_graph::{Graph, TensorDef, TensorId, TensorOp, decompose, gradient, has_gradient_rule, verify};
@@ -259,6 +259,30 @@ fn decomposed_graphs_have_the_same_gradients() {
         let simple = decompose(&graph).unwrap();
         check_gradient(&simple, &inputs);
     }
+}
+
+/// Extents that are symbols give the same gradients as numbers, for all ops that take symbols.
+#[test]
+fn graphs_of_symbols_have_gradients() {
+    let mut n_symbolic = 0;
+    for &case in CASES {
+        let (fixed, inputs) = case_graph(case);
+        let symbol = |extent: &u64| if *extent < 2 { extent.to_string() } else { format!("n{extent}") };
+        let input = |(index, shape): (usize, &&[u64])| {
+            let extents: Vec<String> = shape.iter().map(symbol).collect();
+            format!("%{index} = input \"x{index}\" : f64[{}]\n", extents.join(", "))
+        };
+        let text: String = case.1.iter().enumerate().map(input).collect();
+        // Ops such as `pad` need the number.
+        let Ok(symbolic) = polyloom_graph::parse_graph(&format!("{text}%r = {}\nreturn %r", case.0)) else { continue };
+        n_symbolic += 1;
+        let all_inputs = [inputs.clone(), cotangents(&fixed, &inputs)].concat();
+        let results = |graph: &Graph| evaluate(&gradient(graph, &float_inputs(graph)).unwrap(), &all_inputs).unwrap();
+        for (symbolic, fixed) in results(&symbolic).iter().zip(results(&fixed)) {
+            check_close(case.0, symbolic, &fixed.numbers(), 1e-12);
+        }
+    }
+    assert!(n_symbolic > 100, "{n_symbolic}");
 }
 
 /// Each entry says what its gradient is, and cases cover every op that gives floats of floats.
