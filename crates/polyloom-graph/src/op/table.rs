@@ -232,8 +232,7 @@ tensor_op_table! {
     /// The sum along axes, in the order that [`crate::reference`] defines. That of nothing is 0.
     Sum = "sum", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED, Summed, Native, PerOperand(1), Rule;
     /// The product along axes, in the order of `sum`. That of nothing is 1.
-    Prod = "prod", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED, Summed, Native, PerOperand(1), Rule,
-        kinks "Where an element is 0 the first derivative holds, not the second.";
+    Prod = "prod", [], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED, Summed, Native, PerOperand(1), Rule;
     /// The largest along axes; NaN if one is.
     Max = "max", ["amax"], Reduce, "(x: tensor, axes: axes = none, keepdims: bool = false)", REDUCED_NONEMPTY, KEPT, Native, PerOperand(1), Rule,
         kinks "All of it to the first of equal elements in row-major order.";

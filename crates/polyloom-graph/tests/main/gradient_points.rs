@@ -122,7 +122,10 @@ fn values_that_are_not_taken_have_no_gradient() {
         ("%c = greater %x, 0.0\n%a = log %x\n%r = where %c, %a, 0.0", [0.0, 0.5]),
         ("%c = greater %x, 0.0\n%a = rsqrt %x\n%b = exp %a\n%r = where %c, %b, %x", [1.0, -0.35852346413723957]),
         ("%c = greater %x, 0.0\n%a = divide 1.0, %x\n%b = multiply %a, %a\n%r = where %c, %b, 0.0", [0.0, -0.25]),
-        ("%c = equal %x, 0.0\n%a = multiply %x, 1000.0\n%b = exp %a\n%d = expm1 %b\n%r = where %c, 0.0, %d", [0.0, INFINITY]),
+        (
+            "%c = equal %x, 0.0\n%a = multiply %x, 1000.0\n%b = exp %a\n%d = expm1 %b\n%r = where %c, 0.0, %d",
+            [0.0, INFINITY],
+        ),
         ("%a = log %x\n%r = maximum %a, -1.0", [0.0, 0.5]),
         ("%a = divide -1.0, %x\n%s = reshape %a, shape=(1, 2)\n%b = maximum %s, -9.0\n%r = sum %b", [0.0, 0.25]),
         ("%c = greater %x, 0.0\n%a = power %x, -1.5\n%r = where %c, %a, 0.0", [0.0, -0.2651650429449553]),
@@ -182,7 +185,8 @@ fn gradients_of_halves_are_computed_in_float32() {
     let x = numbers(8);
     for dtype in [F16, BF16] {
         let rounded = tensor(dtype, &[8], &x).numbers();
-        for (op, slope) in [("tanh %0", (|x| 1.0 - x.tanh() * x.tanh()) as fn(f64) -> f64), ("square %0", |x| 2.0 * x)] {
+        for (op, slope) in [("tanh %0", (|x| 1.0 - x.tanh() * x.tanh()) as fn(f64) -> f64), ("square %0", |x| 2.0 * x)]
+        {
             let got = gradients_of(&graph(&op_text(op, &[tensor(dtype, &[8], &x)])), &[tensor(dtype, &[8], &x)]);
             let want: Vec<f64> = rounded.iter().map(|&x| slope(x)).collect();
             assert_eq!(got[0].dtype, dtype);

@@ -2,8 +2,9 @@
 
 use crate::support::{check_close, graph, numbers, tensor};
 use polyloom_graph::op::GradientRule;
+use polyloom_graph::plan::{PlanOptions, plan};
 use polyloom_graph::reference::{DenseTensor, evaluate};
-use polyloom_graph::{Graph, TensorDef, TensorId, TensorOp, decompose, gradient, has_gradient_rule, verify};
+use polyloom_graph::{Graph, Layout, TensorDef, TensorId, TensorOp, decompose, gradient, has_gradient_rule, verify};
 use polyloom_ir::Scalar::F64;
 use std::collections::BTreeSet;
 
@@ -229,7 +230,10 @@ fn check_gradient(graph: &Graph, inputs: &[DenseTensor]) -> (Graph, Vec<DenseTen
             };
             let want = (shifted(1e-5) - shifted(-1e-5)) / 2e-5;
             let is_close = (got - want).abs() <= 2e-6 * want.abs().max(1.0);
-            assert!(is_close, "{graph}\ninput {input_idx} {input:?}, element {element}: {got}, not {want}\n{gradients}");
+            assert!(
+                is_close,
+                "{graph}\ninput {input_idx} {input:?}, element {element}: {got}, not {want}\n{gradients}"
+            );
         }
     }
     (gradients, all_inputs)
@@ -249,6 +253,48 @@ fn gradients_have_gradients() {
         let (graph, inputs) = case_graph(case);
         let (gradients, inputs) = check_gradient(&graph, &inputs);
         check_gradient(&gradients, &inputs);
+    }
+}
+
+#[test]
+fn products_of_zeros_have_second_derivatives() {
+    for x in [[2.0, 0.0, 3.0, 0.5], [0.0, 0.0, 3.0, 0.5], [0.0, -1.0, 0.0, 0.0]] {
+        let inputs = [tensor(F64, &[2, 2], &x)];
+        let graph = graph("%0 = input \"x\" : f64[2, 2]\n%1 = prod %0\nreturn %1");
+        let (gradients, inputs) = check_gradient(&graph, &inputs);
+        check_gradient(&gradients, &inputs);
+    }
+}
+
+/// A network with a loss: contributions are added, and what relu leaves out meets normalisation.
+#[test]
+fn networks_have_gradients() {
+    let text = "%x = input \"x\" : f64[3, 2]\n%w = input \"w\" : f64[2, 4]\n%b = input \"b\" : f64[4]\n\
+        %v = input \"v\" : f64[4, 4]\n%h = matmul %x, %w\n%i = add %h, %b\n%r = relu %i\n%n = layer_norm %r, %b\n\
+        %k = matmul %n, %v\n%t = transpose %k\n%s = matmul %k, %t\n%p = softmax %s\n%q = matmul %p, %r\n\
+        %z = multiply %q, %b\n%l = log_softmax %z\n%y = mean %l\nreturn %y, %q";
+    let extents: [&[u64]; 4] = [&[3, 2], &[2, 4], &[4], &[4, 4]];
+    let mut rest = values(6 + 8 + 4 + 16, Unit).into_iter();
+    let input = |extents: &&[u64]| {
+        let n = extents.iter().product::<u64>() as usize;
+        tensor(F64, extents, &rest.by_ref().take(n).collect::<Vec<f64>>())
+    };
+    let inputs: Vec<DenseTensor> = extents.iter().map(input).collect();
+    let (gradients, inputs) = check_gradient(&graph(text), &inputs);
+    check_gradient(&gradients, &inputs);
+}
+
+#[test]
+fn gradients_have_plans() {
+    for &case in CASES {
+        let (graph, inputs) = case_graph(case);
+        let gradients = gradient(&graph, &float_inputs(&graph)).unwrap();
+        let inputs = [inputs.clone(), cotangents(&graph, &inputs)].concat();
+        let layouts: Vec<Layout> = inputs.iter().map(|input| Layout::dense(&input.extents)).collect();
+        let plan = plan(&gradients, &layouts, &PlanOptions::default());
+        for kernel in plan.unwrap_or_else(|error| panic!("{gradients}\n{error}")).kernels {
+            kernel.body.function().unwrap_or_else(|error| panic!("{gradients}\n{error:?}"));
+        }
     }
 }
 

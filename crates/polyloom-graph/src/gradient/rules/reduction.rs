@@ -20,15 +20,20 @@ pub(super) fn sum<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
     vec![Some(g)]
 }
 
-/// It is the product of the other elements: that of all others but zeros where none of them is 0, and else 0.
+/// It is the product of the other elements: of those that are not 0, times that of the zeros among them. The latter is 1 without
+/// zeros, and the element itself if there is one, so that it has a derivative too.
 pub(super) fn prod<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
     let (axes, _, g) = undropped(q);
     let is_zero = q.x[0].equals(0.0);
     let without_zeros = is_zero.select(1.0, q.x[0]);
-    let zero = is_zero.cast(q.x[0].ty().dtype);
-    let n_other_zeros = zero.reduce(TensorOp::Sum, &axes) - zero;
-    let others = without_zeros.reduce(TensorOp::Prod, &axes) / without_zeros;
-    vec![Some(q.scale(g, n_other_zeros.equals(0.0).select(others, 0.0)))]
+    let zeros = is_zero.select(q.x[0], 0.0);
+    let count = is_zero.cast(q.x[0].ty().dtype);
+    let sum_of_others = |x: TensorExpr<'g>| x.reduce(TensorOp::Sum, &axes) - x;
+    let n_other_zeros = sum_of_others(count);
+    let only_zero = n_other_zeros.equals(1.0).select(sum_of_others(zeros), 0.0);
+    let product_of_zeros = n_other_zeros.equals(0.0).select(1.0, only_zero);
+    let product_of_rest = without_zeros.reduce(TensorOp::Prod, &axes) / without_zeros;
+    vec![Some(q.scale(g, product_of_rest * product_of_zeros))]
 }
 
 /// It goes to the first element that is the largest. Axes are reduced from the last on, so that this is the first in row-major
