@@ -49,12 +49,15 @@ impl<'g> GradientQuery<'g> {
     /// What is computed for an operand that was not taken may be infinite or NaN, and so may its slope. The product with a
     /// cotangent of 0 is 0 there. A product that is a number stays as it is, because its second derivative may not be 0.
     pub(super) fn scale(&self, cotangent: TensorExpr<'g>, slope: TensorExpr<'g>) -> TensorExpr<'g> {
-        self.guarded(cotangent, cotangent * slope)
+        let product = cotangent * slope;
+        if slope.as_constant().is_some_and(f64::is_finite) { product } else { self.guarded(cotangent, product) }
     }
 
     /// Returns the quotient of a cotangent and a divisor, which [`GradientQuery::scale`] is of a slope.
     pub(super) fn divide(&self, cotangent: TensorExpr<'g>, divisor: TensorExpr<'g>) -> TensorExpr<'g> {
-        self.guarded(cotangent, cotangent / divisor)
+        let quotient = cotangent / divisor;
+        let is_finite = divisor.as_constant().is_some_and(|divisor| divisor.is_finite() && divisor != 0.0);
+        if is_finite { quotient } else { self.guarded(cotangent, quotient) }
     }
 
     fn guarded(&self, cotangent: TensorExpr<'g>, product: TensorExpr<'g>) -> TensorExpr<'g> {
