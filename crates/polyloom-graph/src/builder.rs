@@ -66,6 +66,16 @@ impl GraphBuilder {
         GraphBuilder::default()
     }
 
+    /// Continues a graph, whose values keep their ids.
+    pub(crate) fn continue_graph(graph: Graph) -> GraphBuilder {
+        GraphBuilder { graph }
+    }
+
+    /// Returns a value, if there is one of this id.
+    pub(crate) fn value(&self, id: TensorId) -> Option<&TensorValue> {
+        self.graph.value(id)
+    }
+
     /// Adds an input.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 //!
 //! A [`Graph`] holds values in SSA form: inputs, scalar constants and ops with attributes. A [`GraphBuilder`] makes one and
 //! infers element types by NumPy's promotion and shapes by its broadcasting; [`verify()`] checks one; [`parse_graph`] and
-//! `Display` are its text form; [`decompose()`] rewrites composite ops to simple ones; [`mod@reference`] defines what it computes,
-//! the order of each reduction included. What an op is, [`op`] says.
+//! `Display` are its text form; [`decompose()`] rewrites composite ops to simple ones; [`gradient()`] gives the graph of its gradients;
+//! [`mod@reference`] defines what it computes, the order of each reduction included. What an op is, [`op`] says.
 //!
 //! The crate knows HIR, whose scalar functions define elementwise ops, and no front end, back end or Python.
 //!
@@ -26,12 +26,14 @@ mod attribute;
 mod builder;
 mod decompose;
 mod error;
+mod gradient;
 mod graph;
 mod infer;
 mod layout;
 pub mod op;
 pub mod plan;
 pub mod promotion;
+mod prune;
 pub mod reference;
 mod shape;
 mod specialise;
@@ -42,6 +44,7 @@ pub use attribute::{AttributeValue, Attributes};
 pub use builder::{GraphBuilder, TensorOperand};
 pub use decompose::{Decomposition, decompose, decomposition};
 pub use error::GraphError;
+pub use gradient::{gradient, has_gradient_rule, value_and_gradient};
 pub use graph::{Graph, TensorDef, TensorId, TensorType, TensorValue};
 pub use layout::Layout;
 pub use op::{TensorOp, TensorOpInfo};

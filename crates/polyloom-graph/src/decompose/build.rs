@@ -10,7 +10,7 @@ use crate::op::TensorOp;
 use crate::shape::Shape;
 use polyloom_ir::Scalar;
 
-pub(super) type Built = Result<TensorId, GraphError>;
+pub(crate) type Built = Result<TensorId, GraphError>;
 
 pub(super) fn unary(b: &mut GraphBuilder, op: TensorOp, x: TensorId) -> Built {
     b.op(op, &[x.into()], &[])
@@ -34,7 +34,7 @@ pub(super) fn reshape(b: &mut GraphBuilder, x: TensorId, shape: Shape) -> Built 
 }
 
 /// Returns the number of elements along axes as a scalar: a constant unless an extent is a symbol.
-pub(super) fn count(b: &mut GraphBuilder, x: TensorId, axes: &[i64], dtype: Scalar) -> Built {
+pub(crate) fn count(b: &mut GraphBuilder, x: TensorId, axes: &[i64], dtype: Scalar) -> Built {
     let shape = &b.ty(x)?.shape;
     let counted = Shape(axes.iter().filter_map(|&axis| shape.0.get(axis as usize).cloned()).collect());
     match counted.n_elements() {
@@ -44,7 +44,7 @@ pub(super) fn count(b: &mut GraphBuilder, x: TensorId, axes: &[i64], dtype: Scal
 }
 
 /// Returns an attribute's integers. Inference has checked its kind, so that there is no other case.
-pub(super) fn ints(attribute: &AttributeValue) -> Vec<i64> {
+pub(crate) fn ints(attribute: &AttributeValue) -> Vec<i64> {
     match attribute {
         AttributeValue::Ints(values) => values.clone(),
         AttributeValue::Int(value) => vec![*value],
@@ -52,18 +52,18 @@ pub(super) fn ints(attribute: &AttributeValue) -> Vec<i64> {
     }
 }
 
-pub(super) fn int(attribute: &AttributeValue) -> i64 {
+pub(crate) fn int(attribute: &AttributeValue) -> i64 {
     ints(attribute).first().copied().unwrap_or(0)
 }
 
-pub(super) fn float(attribute: &AttributeValue) -> f64 {
+pub(crate) fn float(attribute: &AttributeValue) -> f64 {
     match attribute {
         AttributeValue::Float(value) => *value,
         other => int(other) as f64,
     }
 }
 
-pub(super) fn flag(attribute: &AttributeValue) -> bool {
+pub(crate) fn flag(attribute: &AttributeValue) -> bool {
     *attribute == AttributeValue::Bool(true)
 }
 

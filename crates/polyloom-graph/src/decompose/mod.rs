@@ -1,7 +1,7 @@
 //! Decomposition: composite ops become the simpler ops that define them, until only simple ones are left.
 
 mod activation;
-mod build;
+pub(crate) mod build;
 mod loss;
 mod movement;
 mod normalisation;
@@ -57,16 +57,21 @@ pub fn decomposition(op: TensorOp) -> Option<Decomposition> {
 ///
 /// Those of building the simpler ops, which a verified graph does not meet.
 pub fn decompose(graph: &Graph) -> Result<Graph, GraphError> {
+    decompose_ops(graph, |_| true)
+}
+
+/// Rewrites the composite ops that are chosen to others, until none is left.
+pub(crate) fn decompose_ops(graph: &Graph, is_chosen: impl Fn(TensorOp) -> bool) -> Result<Graph, GraphError> {
     let mut graph = graph.clone();
     // A decomposition uses composite ops that are simpler than its own op, so that this ends.
-    while let Some(next) = decompose_once(&graph)? {
+    while let Some(next) = decompose_once(&graph, &is_chosen)? {
         graph = next;
     }
     Ok(graph)
 }
 
-/// Rewrites each composite op by its own decomposition. Returns `None` if there is no composite op.
-fn decompose_once(graph: &Graph) -> Result<Option<Graph>, GraphError> {
+/// Rewrites each composite op that is chosen by its own decomposition. Returns `None` if there is none.
+fn decompose_once(graph: &Graph, is_chosen: &impl Fn(TensorOp) -> bool) -> Result<Option<Graph>, GraphError> {
     let mut builder = GraphBuilder::new();
     let mut new_ids: Vec<TensorId> = Vec::with_capacity(graph.values.len());
     let renamed =
@@ -80,7 +85,7 @@ fn decompose_once(graph: &Graph) -> Result<Option<Graph>, GraphError> {
             TensorDef::Op { op, operands, attributes } => {
                 let operands = operands.iter().map(|&operand| renamed(&new_ids, operand));
                 let operands: Vec<TensorId> = operands.collect::<Result<_, _>>()?;
-                match decomposition(*op) {
+                match decomposition(*op).filter(|_| is_chosen(*op)) {
                     Some(decomposition) => {
                         has_changed = true;
                         expand(&mut builder, *op, decomposition, &operands, &attributes.0)?

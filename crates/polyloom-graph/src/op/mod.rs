@@ -1,10 +1,11 @@
 //! The tensor op table: every op of tensor graphs, declared once.
 //!
-//! The builder, shape inference, the verifier, the text form, decomposition and the evaluator read this table; nothing
+//! The builder, shape inference, the verifier, the text form, decomposition, gradients and the evaluator read this table; nothing
 //! else lists the ops. An op is simple or composite. A simple one is defined by its arm in [`crate::reference`] or by a
 //! scalar function ([`OpDefinition`]); a composite one by the simpler ops that it decomposes into.
 //!
-//! Adding an op is one entry in `table.rs`, with its scalar function in `scalar.rs` or its decomposition in [`crate::decompose`].
+//! Adding an op is one entry in `table.rs`, with its scalar function in `scalar.rs` or its decomposition in [`crate::decompose`],
+//! and, if the entry says so, its gradient rule in `gradient/rules`.
 
 mod cost;
 mod function;
@@ -152,6 +153,18 @@ pub enum OpDefinition {
     Composite,
 }
 
+/// The way in which the gradient of an op follows from that of its result.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum GradientRule {
+    /// By a rule of its own, in `gradient/rules`. A composite op has one only if it gives more digits than
+    /// its decomposition would, or no NaN.
+    Rule,
+    /// By the gradients of the ops that it decomposes into.
+    OfDecomposition,
+    /// Zero: the result is an integer or `bool`, is constant in pieces (`floor`, `sign`), or depends on no float. No gradient goes on.
+    Zero,
+}
+
 /// Everything that the table says about one op.
 #[derive(Debug)]
 pub struct TensorOpInfo {
@@ -173,6 +186,10 @@ pub struct TensorOpInfo {
     pub definition: OpDefinition,
     /// Its costs.
     pub cost: CostModel,
+    /// Its gradient.
+    pub gradient: GradientRule,
+    /// A sentence on what the gradient is where there is none in the strict sense, if there are such places.
+    pub kinks: Option<&'static str>,
     /// Its documentation: one sentence on what it computes, then the edge cases.
     pub doc: &'static str,
 }

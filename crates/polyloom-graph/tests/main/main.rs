@@ -2,6 +2,8 @@
 
 mod decomposition;
 mod errors;
+mod gradient_points;
+mod gradients;
 mod matmul;
 mod promotion;
 mod reductions;

@@ -1,0 +1,81 @@
+//! Gradients of graphs, as graphs.
+//!
+//! Each op states its gradient in the table ([`crate::op::GradientRule`]): a rule of [`rules`], that of its decomposition, or zero.
+//! A gradient is made of the ops of the table, so that it is fused, planned and differentiated again as any graph.
+//!
+//! The gradient by an input is the sum over outputs of the cotangent times the derivative. Where that does not exist, the table
+//! says what is taken for it. An operand that an op does not take, such as the other value of `where`, gets 0 even if what
+//! is computed for it is infinite or NaN.
+
+mod expression;
+mod query;
+mod reverse;
+mod rules;
+
+pub use rules::has_gradient_rule;
+
+use crate::decompose::decompose_ops;
+use crate::error::GraphError;
+use crate::graph::{Graph, TensorDef, TensorId};
+use crate::op::GradientRule;
+use crate::prune::prune;
+
+/// Returns the graph that computes the gradients by some inputs, one output for each, of the input's type.
+///
+/// Its inputs are those of the graph, then the cotangent of each output that is a float, in order. The gradient by an input that
+/// no output depends on is zero.
+///
+/// # Errors
+///
+/// [`GraphError::Invalid`] if a value of `wrt` is no input, [`GraphError::Dtype`] if it is not a float.
+///
+/// ```
+/// use polyloom_graph::reference::{DenseTensor, evaluate};
+/// use polyloom_graph::{TensorId, gradient, parse_graph};
+/// use polyloom_ir::Scalar::F32;
+///
+/// let graph = parse_graph("%x = input \"x\" : f32[n]\n%y = square %x\n%z = sum %y\nreturn %z").unwrap();
+/// let gradient = gradient(&graph, &[TensorId(0)]).unwrap();
+/// let x = DenseTensor::of_numbers(F32, &[3], &[1.0, 2.0, 4.0]).unwrap();
+/// let cotangent = DenseTensor::of_numbers(F32, &[], &[1.0]).unwrap();
+/// assert_eq!(evaluate(&gradient, &[x, cotangent]).unwrap()[0].numbers(), [2.0, 4.0, 8.0]);
+/// ```
+pub fn gradient(graph: &Graph, wrt: &[TensorId]) -> Result<Graph, GraphError> {
+    differentiate(graph, wrt, false)
+}
+
+/// Returns the graph that computes the outputs of a graph, then its gradients by some inputs as [`gradient()`] does.
+///
+/// # Errors
+///
+/// As [`gradient()`].
+pub fn value_and_gradient(graph: &Graph, wrt: &[TensorId]) -> Result<Graph, GraphError> {
+    differentiate(graph, wrt, true)
+}
+
+fn differentiate(graph: &Graph, wrt: &[TensorId], keeps_values: bool) -> Result<Graph, GraphError> {
+    let places: Vec<usize> = wrt.iter().map(|&id| input_place(graph, id)).collect::<Result<_, _>>()?;
+    let graph = decompose_ops(graph, |op| op.info().gradient == GradientRule::OfDecomposition)?;
+    // Decomposition keeps the order of inputs.
+    let is_input = |id: &TensorId| matches!(graph.value(*id).map(|value| &value.def), Some(TensorDef::Input(_)));
+    let inputs: Vec<TensorId> = graph.iter().map(|(id, _)| id).filter(is_input).collect();
+    let wrt: Vec<TensorId> = places.iter().filter_map(|&place| inputs.get(place).copied()).collect();
+    let (builder, gradients) = reverse::append_gradients(&graph, &wrt)?;
+    let outputs = if keeps_values { [graph.outputs, gradients].concat() } else { gradients };
+    prune(&builder.finish(&outputs)?)
+}
+
+/// Returns the place among the inputs of one that has a gradient.
+fn input_place(graph: &Graph, id: TensorId) -> Result<usize, GraphError> {
+    let value = graph.value(id).ok_or(GraphError::UnknownValue(id))?;
+    let TensorDef::Input(name) = &value.def else {
+        let reason = "it is no input, and gradients are by inputs".to_owned();
+        return Err(GraphError::Invalid { value: id, reason });
+    };
+    if !value.ty.dtype.is_float() {
+        let reason = "but gradients are by floats".to_owned();
+        return Err(GraphError::Dtype { op: "gradient", argument: name.to_string(), dtype: value.ty.dtype, reason });
+    }
+    let before = graph.iter().take_while(|&(other, _)| other < id);
+    Ok(before.filter(|(_, value)| matches!(value.def, TensorDef::Input(_))).count())
+}

@@ -1,0 +1,129 @@
+//! Rules of views and of ops that move elements: what goes back is moved back.
+
+use crate::attribute::AttributeValue;
+use crate::decompose::build::{int, ints};
+use crate::gradient::expression::TensorExpr;
+use crate::gradient::query::{GradientQuery, OperandContributions};
+use crate::op::TensorOp;
+use crate::shape::{Dim, Shape};
+
+pub(super) fn reshape<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
+    vec![Some(q.g.reshape(&q.x[0].shape()))]
+}
+
+pub(super) fn permute<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
+    let axes = ints(&q.attributes[0]);
+    let mut inverse = vec![0; axes.len()];
+    for (place, &axis) in axes.iter().enumerate() {
+        inverse[axis as usize] = place as i64;
+    }
+    vec![Some(q.g.apply(TensorOp::Permute, &[], &[("axes", inverse.into())]))]
+}
+
+pub(super) fn flip<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
+    vec![Some(q.g.flip(&ints(&q.attributes[0])))]
+}
+
+/// The pass sums over the axes along which the operand was repeated.
+pub(super) fn broadcast_to<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
+    vec![Some(q.g)]
+}
+
+pub(super) fn concat<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
+    let axis = int(&q.attributes[0]) as usize;
+    let mut start = 0;
+    let mut slices = Vec::new();
+    for &x in &q.x {
+        let shape = x.shape();
+        let mut starts = vec![0; shape.rank()];
+        starts[axis] = start;
+        // Only one tensor alone may have a symbol here, and that is taken whole.
+        start += shape.0[axis].as_static().unwrap_or(0) as i64;
+        slices.push(Some(q.g.slice(starts, shape)));
+    }
+    slices
+}
+
+pub(super) fn pad<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
+    let starts = ints(&q.attributes[0]).chunks(2).map(|widths| widths[0]).collect();
+    vec![Some(q.g.slice(starts, q.x[0].shape()))]
+}
+
+/// Puts the elements at the places that they were taken from, with zeros between them.
+pub(super) fn slice<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
+    let shape = q.x[0].shape();
+    let AttributeValue::Shape(sizes) = &q.attributes[1] else { return vec![None] };
+    if sizes.0.contains(&Dim::Static(0)) {
+        return vec![None];
+    }
+    let starts = ints(&q.attributes[0]).into_iter();
+    let taken = starts.zip(&sizes.0).zip(ints(&q.attributes[2]));
+    let axes: Vec<AxisSlice> = taken.map(|((start, size), step)| AxisSlice::new(start, size, step)).collect();
+    let reversed = (0i64..).zip(&axes).filter(|(_, axis)| axis.is_reversed).map(|(number, _)| number);
+    let reversed: Vec<i64> = reversed.collect();
+    let ascending = if reversed.is_empty() { q.g } else { q.g.flip(&reversed) };
+    let spread = spread(ascending, &axes);
+    let widths = axes.iter().zip(&shape.0).flat_map(|(axis, extent)| match extent {
+        Dim::Static(extent) => [axis.first, *extent as i64 - axis.first - axis.length.as_static().unwrap_or(0) as i64],
+        // A symbolic extent is taken whole.
+        Dim::Symbol(_) => [0, 0],
+    });
+    vec![Some(spread.pad(widths.collect()))]
+}
+
+/// The elements that a slice takes along one axis, in ascending order.
+struct AxisSlice {
+    is_reversed: bool,
+    /// The index of the first.
+    first: i64,
+    /// The distance between two, 1 if there are not two.
+    step: i64,
+    /// The number of places from the first to the last.
+    length: Dim,
+}
+
+impl AxisSlice {
+    fn new(start: i64, size: &Dim, step: i64) -> AxisSlice {
+        match size {
+            // The step of one element may be any number.
+            Dim::Symbol(_) | Dim::Static(1) => {
+                AxisSlice { is_reversed: false, first: start, step: 1, length: size.clone() }
+            }
+            &Dim::Static(size) => {
+                let distance = (size as i64 - 1) * step;
+                AxisSlice {
+                    is_reversed: step < 0,
+                    first: start.min(start + distance),
+                    step: step.abs(),
+                    length: Dim::Static(distance.unsigned_abs() + 1),
+                }
+            }
+        }
+    }
+}
+
+/// Puts zeros between elements: each becomes a row of as many places as a step has, and the places after the last are cut off.
+fn spread<'g>(x: TensorExpr<'g>, axes: &[AxisSlice]) -> TensorExpr<'g> {
+    if axes.iter().all(|axis| axis.step == 1) {
+        return x;
+    }
+    let sizes = x.shape();
+    let mut split = Vec::new();
+    let mut widths = Vec::new();
+    let mut joined = Vec::new();
+    for (axis, size) in axes.iter().zip(&sizes.0) {
+        split.push(size.clone());
+        widths.extend([0, 0]);
+        if axis.step > 1 {
+            split.push(Dim::Static(1));
+            widths.extend([0, axis.step - 1]);
+        }
+        // An axis with a step has a known size.
+        joined.push(match (axis.step, size) {
+            (2.., Dim::Static(size)) => Dim::Static(size * axis.step as u64),
+            _ => size.clone(),
+        });
+    }
+    let rows = x.reshape(&Shape(split)).pad(widths).reshape(&Shape(joined));
+    rows.slice(vec![0; axes.len()], Shape(axes.iter().map(|axis| axis.length.clone()).collect()))
+}
