@@ -34,6 +34,7 @@ mod interpreter;
 mod limits;
 mod method;
 mod object;
+mod plain;
 mod repeat;
 mod result;
 mod scope;
@@ -55,6 +56,7 @@ use frame::{CaptureFrame, FrameKind};
 use grouping::CallGrouper;
 use interpreter::CaptureInterpreter;
 use object::FunctionSource;
+use plain::OutsideRoot;
 use rustc_hash::FxHashMap;
 use scope::ScopeBindings;
 use std::rc::Rc;
@@ -115,7 +117,9 @@ pub fn capture(
     });
     let mut names = FxHashMap::default();
     for parameter in def.parameters.iter() {
-        names.insert(parameter.name().to_string(), interpreter.parameter_value());
+        let (name, value) = (parameter.name().to_string(), interpreter.parameter_value());
+        interpreter.note_outside(value, OutsideRoot::Parameter(name.clone()), Vec::new());
+        names.insert(name, value);
     }
     interpreter.state.frames.push(Rc::new(names));
     interpreter.block = interpreter.new_block();
