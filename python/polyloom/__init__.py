@@ -72,6 +72,7 @@ from polyloom._errors import (
     WarpCodegenTypeError,
     WarpCodegenValueError,
 )
+from polyloom._fuse import fuse, stats
 from polyloom._gradcheck import *  # noqa: F403
 from polyloom._graphs import *  # noqa: F403
 from polyloom._indexed import *  # noqa: F403
@@ -139,12 +140,14 @@ __all__ = [
     "bool",
     "config",
     "func",
+    "fuse",
     "handle",
     "kernel",
     "launch",
     "map",
     "overload",
     "sim",
+    "stats",
     "types",
     "utils",
     *_accesses.__all__,

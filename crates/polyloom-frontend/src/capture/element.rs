@@ -94,7 +94,7 @@ impl CaptureInterpreter<'_> {
         }
         let meaning = self.environments.first().map(|environment| environment.member(path, name));
         match meaning {
-            Some(GlobalMeaning::Helper(helper)) => self.helper_object(&helper),
+            Some(GlobalMeaning::Helper(helper)) if !self.has_run_code => self.helper_object(&helper),
             Some(GlobalMeaning::Path(path)) => self.path_object(&path),
             _ => EXTERNAL,
         }

@@ -145,6 +145,8 @@ impl CaptureInterpreter<'_> {
                 self.guard_identity(name, name);
                 self.named_object(ObjectKind::Builtin(name.into()), format!("builtin {name}"))
             }
+            // Code that has run since the function was entered may have bound another, and nothing checks that again.
+            GlobalMeaning::Helper(_) if self.has_run_code => EXTERNAL,
             GlobalMeaning::Helper(helper) => {
                 self.guard_identity(name, name);
                 self.helper_object(&helper)

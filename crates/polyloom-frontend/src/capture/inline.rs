@@ -104,7 +104,6 @@ impl CaptureInterpreter<'_> {
             span: self.span(range),
             inlined_at: self.inlined_at.clone(),
             events: begins..self.timeline.now(),
-            block,
             source: function.code,
             is_free,
             positional: arguments.positional.clone(),

@@ -37,6 +37,7 @@ mod object;
 mod plain;
 mod repeat;
 mod result;
+mod rewrite;
 mod scope;
 mod statement;
 mod target;
@@ -50,13 +51,18 @@ pub use result::{
     ChainBreak, ChainBreakReport, ExecMoment,
 };
 
+pub use rewrite::{
+    EvaluatedArgument, GroupMember, GroupOperand, GroupRewriting, GroupSite, GroupSlot, OutsideRoot, PlainRequirement,
+    RewritingPlan,
+};
+
 use crate::source::SourceUnit;
 use explanation::BreakExplainer;
 use frame::{CaptureFrame, FrameKind};
 use grouping::CallGrouper;
 use interpreter::CaptureInterpreter;
 use object::FunctionSource;
-use plain::OutsideRoot;
+use ruff_python_ast as ast;
 use rustc_hash::FxHashMap;
 use scope::ScopeBindings;
 use std::rc::Rc;
@@ -131,17 +137,18 @@ pub fn capture(
         ..CapturedFunction::default()
     };
     if !interpreter.has_given_up {
-        fill(&mut captured, &interpreter);
+        fill(&mut captured, &interpreter, def);
     }
     captured.sources = interpreter.sources;
     Some(captured)
 }
 
-fn fill(captured: &mut CapturedFunction, interpreter: &CaptureInterpreter<'_>) {
+fn fill(captured: &mut CapturedFunction, interpreter: &CaptureInterpreter<'_>, def: &ast::StmtFunctionDef) {
     let mut grouper = CallGrouper::new(&interpreter.timeline, &interpreter.table, &interpreter.global_values);
     grouper.merge_all();
     captured.groups = grouper.captured_groups();
     captured.breaks = BreakExplainer { grouper: &grouper, sources: &interpreter.sources }.explain();
+    captured.rewriting = rewrite::plan(interpreter, &grouper, def);
     captured.guards = interpreter.guards.clone();
     for (index, call) in interpreter.timeline.calls.iter().enumerate() {
         let group = &grouper.groups[grouper.group_of[index]];

@@ -205,6 +205,11 @@ impl ObjectTable {
         older
     }
 
+    /// Returns the object that stands for what an object was in earlier iterations, if there is one.
+    pub(crate) fn older_of(&self, id: ObjectId) -> Option<ObjectId> {
+        self.older.get(&id).copied()
+    }
+
     pub(crate) fn object(&self, id: ObjectId) -> &AbstractObject {
         self.objects.get(id as usize).unwrap_or(&self.objects[EXTERNAL as usize])
     }

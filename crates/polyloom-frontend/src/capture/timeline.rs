@@ -151,7 +151,6 @@ pub(crate) struct InlinedCallEvent {
     pub(crate) inlined_at: Vec<Span>,
     /// The events of its body: the first, and the one after the last.
     pub(crate) events: std::ops::Range<u32>,
-    pub(crate) block: u32,
     pub(crate) source: super::object::FunctionSource,
     /// True if it is defined outside of the function.
     pub(crate) is_free: bool,
