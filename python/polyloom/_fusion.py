@@ -75,6 +75,8 @@ class Version:
         self.captured, self.resolver, self.plan = captured, resolver, plan
         self.groups: list[Group] = []
         self.callees: list[list[Callable[..., Any]]] = []
+        # For each group, the guard that tells if the names of its ops are still what they were.
+        self.names: list[Any] = []
 
     def is_current(self) -> bool:
         """True if every name still refers to the object that it did."""
@@ -132,13 +134,18 @@ class Fusion:
 
     # The rewritten code calls these three, where a group does not run.
 
-    def keep_out(self) -> None:
-        """Notes a call that runs as it is written, because a value from outside is of a class that may run code."""
+    def keep_out(self, version: int) -> None:
+        """Notes a call that runs as it is written: a value from outside is of a class that may run code, or a name has
+        changed."""
         self.n_kept_out += 1
+        self._renew_if_changed(version)
 
     def refused(self, version: int, number: int) -> None:
         """Notes that a group did not run. Where names have changed, later calls run code for what they are now."""
         self.n_refusals += 1
+        self._renew_if_changed(version)
+
+    def _renew_if_changed(self, version: int) -> None:
         if version + 1 == len(self.versions) and not self.analyses[version].is_current():
             self.renew(version)
 
@@ -185,15 +192,15 @@ class Fusion:
             analysis = self._analyse()
             try:
                 code, parts = self._code(analysis, version + 1)
-            except LookupError:
+            except (AttributeError, LookupError):
                 # The tree has a form that the plan does not fit, so that nothing is fused.
                 analysis.plan = {**analysis.plan, "groups": []}
-                analysis.groups, analysis.callees = [], []
+                analysis.groups, analysis.callees, analysis.names = [], [], []
                 code, parts = self._code(analysis, version + 1)
-            self.analyses.append(analysis)
-            self.versions.append(parts)
             if self.is_strict:
                 self._check_strict(analysis)
+            self.analyses.append(analysis)
+            self.versions.append(parts)
             self.function.__code__ = code
 
     def _analyse(self) -> Version:
@@ -212,22 +219,22 @@ class Fusion:
         free = (*code.co_freevars, self.prefix)
         if not plan["groups"]:
             node.body = [*_with_reading(node.body, self.prefix)]
-            return compiled(node, code, free, _private_class(self.original, self.lines)), ()
-        parameters = [
-            root["parameter"] for each in plan["plain"] if "parameter" in (root := each["root"])
-        ]
+            return compiled(node, code, free, _private_class(self.original), self.original.__qualname__), ()
+        parameters = [root["parameter"] for each in plan["plain"] if "parameter" in (root := each["root"])]
         parameters = list(dict.fromkeys(parameters))
         rewriter = FunctionRewriter(plan, TextIndex(self.lines), self.prefix, version)
         node = rewriter.rewritten(node, parameters, code.co_freevars)
-        made = compiled(node, code, free, _private_class(self.original, self.lines))
+        made = compiled(node, code, free, _private_class(self.original), self.original.__qualname__)
         entry = self._entry_guard(analysis, parameters)
         for number, group in enumerate(plan["groups"]):
             self._make_group(analysis, number, group)
         constants = [analysis.resolver.objects.get(path) or op_of(path) for path in rewriter.constants]
-        return made, (entry, *(group.native for group in analysis.groups), *constants)
+        runners = [group.native for group in analysis.groups]
+        return made, (entry, *runners, *analysis.names, *constants)
 
     def _entry_guard(self, analysis: Version, parameters: list[str]) -> Any:
         resolver = analysis.resolver
+        class_ = _private_class(self.original)
         rows: list[Any] = []
         for each in analysis.plan["plain"]:
             ((kind, name),) = each["root"].items()
@@ -237,14 +244,15 @@ class Fusion:
                 root = resolver.cells[name]
             else:
                 root = (self.names, name)
-            rows.append(
-                (root, each["path"], each["has_operators"], each["is_single"], each["loaded"], each["stored"])
+            path, attributes, stored = (
+                [_mangled(name, class_) for name in each[key]] for key in ("path", "loaded", "stored")
             )
+            rows.append((root, path, each["has_operators"], each["is_single"], attributes, stored))
         return _native.EntryGuard(rows, resolver.guards, resolver.absent, resolver.functions)
 
     def _make_group(self, analysis: Version, number: int, group: dict[str, Any]) -> None:
         paths = [member["path"] for member in group["members"]]
-        callees = [analysis.resolver.objects[path] for path in paths]
+        callees = [analysis.resolver.objects.get(path) or op_of(path) for path in paths]
         analysis.callees.append(callees)
         # Names of modules on the way to an op, and the names of the ops themselves.
         on_the_way = {path.rpartition(".")[0] for path in paths} | {"polyloom"}
@@ -253,6 +261,10 @@ class Fusion:
             for guard in analysis.resolver.guards
             if any(guard[2] is callee for callee in callees) or getattr(guard[2], "__name__", None) in on_the_way
         ]
+        # An import in the function itself binds what the module has.
+        for path, callee in zip(paths, callees, strict=True):
+            module, _, name = path.rpartition(".")
+            guards.append((vars(sys.modules[module]), name, callee))
         calls = [
             (
                 member["path"].rpartition(".")[2],
@@ -262,6 +274,7 @@ class Fusion:
             for member in group["members"]
         ]
         name = f"{self.original.__name__}_{number}"
+        analysis.names.append(_native.EntryGuard([], guards, [], []))
         native = FusionGroup(name, calls, group["outputs"], guards)
         analysis.groups.append(Group(name, group["calls"], group["moment"], native))
 
@@ -272,16 +285,40 @@ class Fusion:
             return
         code = self.original.__code__
         diagnostics = [
-            Diagnostic("PL0304", "error", each["reason"], each["help"], each["file"], each["line"], each["column"], each["line"], each["column"])
+            Diagnostic(
+                "PL0304",
+                "error",
+                each["reason"],
+                each["help"],
+                each["file"],
+                each["line"],
+                each["column"],
+                each["line"],
+                each["column"],
+            )
             for each in report["breaks"]
         ]
         if not diagnostics:
-            reason = f"{n_calls} calls run as {n_calls - sum(len(group.calls) - 1 for group in analysis.groups)} kernels"
+            reason = (
+                f"{n_calls} calls run as {n_calls - sum(len(group.calls) - 1 for group in analysis.groups)} kernels"
+            )
             left = analysis.plan["left"]
             if left:
                 reason += f": `ops.{report['calls'][left[0][0]]}` is left alone, since {left[0][1]}"
             line = code.co_firstlineno
-            diagnostics = [Diagnostic("PL0304", "error", reason, "call the function without `strict=True`", code.co_filename, line, 1, line, 1)]
+            diagnostics = [
+                Diagnostic(
+                    "PL0304",
+                    "error",
+                    reason,
+                    "call the function without `strict=True`",
+                    code.co_filename,
+                    line,
+                    1,
+                    line,
+                    1,
+                )
+            ]
         raise CompileError(diagnostics, analysis.captured.explanation(), None)
 
 
@@ -304,10 +341,17 @@ def _with_reading(body: list[Any], name: str) -> list[Any]:
     return [*body[:at], reading, *body[at:]] if at or not has_doc else [*body, reading]
 
 
-def _private_class(function: FunctionType, lines: list[str]) -> str | None:
+def _mangled(name: str, class_: str | None) -> str:
+    is_private = name.startswith("__") and not name.endswith("__") and class_ is not None
+    return f"_{str(class_).lstrip('_')}{name}" if is_private else name
+
+
+def _private_class(function: FunctionType) -> str | None:
     """The class whose name mangles the private names of a function."""
     parts = function.__qualname__.split(".")
-    classes = [part for part, after in zip(parts, parts[1:], strict=False) if part != "<locals>" and after != "<locals>"]
+    classes = [
+        part for part, after in zip(parts, parts[1:], strict=False) if part != "<locals>" and after != "<locals>"
+    ]
     return classes[-1] if classes else None
 
 
@@ -323,11 +367,17 @@ def trampoline(fusion: Fusion) -> FunctionType:
         f"    return {fusion.prefix}.first_call(arguments, named)\n"
     )
     node = cast(ast.FunctionDef, ast.parse(text).body[0])
-    start = compiled(node, code.replace(co_filename=__file__, co_firstlineno=1), free, None)
+    start = compiled(node, code.replace(co_filename=__file__, co_firstlineno=1), free, None, original.__qualname__)
     cells = dict(zip(code.co_freevars, original.__closure__ or (), strict=True))
     cells[fusion.prefix] = types.CellType(fusion)
     # Every version has the same names in its closure, in the order of their text.
-    function = FunctionType(start, original.__globals__, original.__name__, original.__defaults__, tuple(cells[name] for name in start.co_freevars))
+    function = FunctionType(
+        start,
+        original.__globals__,
+        original.__name__,
+        original.__defaults__,
+        tuple(cells[name] for name in start.co_freevars),
+    )
     function.__kwdefaults__ = original.__kwdefaults__
     fusion.start = start
     return function

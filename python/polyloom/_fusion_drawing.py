@@ -58,7 +58,9 @@ def drawn(report: dict[str, Any], plan: dict[str, Any]) -> str:
             f'<path d="M{_LEFT + _WIDTH + 34 + 8 * (n % 6)},{middle} L{text_left - 10},{y + 10}" stroke="#d9a3a3" fill="none"/>'
         )
         for row, text in enumerate(rows):
-            parts.append(f'<text x="{text_left}" y="{y + 14 + 18 * row}" font-size="12" fill="#8a2f2f">{escape(text)}</text>')
+            parts.append(
+                f'<text x="{text_left}" y="{y + 14 + 18 * row}" font-size="12" fill="#8a2f2f">{escape(text)}</text>'
+            )
         y += 18 * len(rows) + 22
     for call, name in enumerate(calls):
         x, y = place[call]

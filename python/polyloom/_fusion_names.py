@@ -110,7 +110,11 @@ class NameResolver:
         return meaning
 
     def _add(self, known: list[Any], guard: tuple[Any, ...]) -> None:
-        if not any(len(each) == len(guard) and all(a is b or a == b if isinstance(a, str) else a is b for a, b in zip(each, guard, strict=True)) for each in known):
+        if not any(
+            len(each) == len(guard)
+            and all(a is b or a == b if isinstance(a, str) else a is b for a, b in zip(each, guard, strict=True))
+            for each in known
+        ):
             known.append(guard)
 
     def _meaning(self, value: Any) -> tuple[Any, ...] | None:

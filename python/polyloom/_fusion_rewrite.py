@@ -14,6 +14,9 @@ from typing import Any
 
 Position = tuple[int, int, int, int]
 
+# The function around a definition that is compiled again.
+_AROUND = "_loom_around"
+
 
 class TextIndex:
     """Positions in a text as CPython's trees have them, by offsets in bytes."""
@@ -84,7 +87,7 @@ def _definition_in_file(lines: list[str], code: CodeType) -> tuple[ast.FunctionD
 
 
 def compiled(
-    node: ast.FunctionDef, original: CodeType, free: tuple[str, ...], private_class: str | None
+    node: ast.FunctionDef, original: CodeType, free: tuple[str, ...], private_class: str | None, qualified: str
 ) -> CodeType:
     """Compiles a definition to code with these free variables, in any order."""
     node = copy.copy(node)
@@ -96,11 +99,15 @@ def compiled(
         node.type_params = []
     body: list[ast.stmt] = [node]
     if private_class is not None:
-        body = [ast.ClassDef(private_class, [], [], body, [], **({"type_params": []} if sys.version_info >= (3, 12) else {}))]
+        body = [
+            ast.ClassDef(
+                private_class, [], [], body, [], **({"type_params": []} if sys.version_info >= (3, 12) else {})
+            )
+        ]
     empty = ast.arguments([], [], None, [], [], None, [])
     targets: list[ast.expr] = [ast.Name(name, ast.Store()) for name in free]
     bindings: list[ast.stmt] = [ast.Assign(targets, ast.Constant(None))] if targets else []
-    outer = ast.FunctionDef("around", empty, [*bindings, *body], [], None)
+    outer = ast.FunctionDef(_AROUND, empty, [*bindings, *body], [], None)
     if sys.version_info >= (3, 12):
         outer.type_params = []
     module = ast.Module([outer], [])
@@ -114,10 +121,27 @@ def compiled(
         if code.co_name == original.co_name and code.co_firstlineno == original.co_firstlineno:
             if set(code.co_freevars) != set(free):
                 break
-            if sys.version_info >= (3, 11):
-                code = code.replace(co_qualname=original.co_qualname)
-            return code
+            prefix = f"{_AROUND}.<locals>."
+            if private_class is not None:
+                prefix += f"{private_class}."
+            return _renamed(code, prefix + original.co_name, qualified)
     raise LookupError(original.co_name)
+
+
+def _renamed(code: CodeType, made: str, wanted: str) -> CodeType:
+    """Code with the qualified names that it would have where the original is defined."""
+    constants: list[Any] = []
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            constant = _renamed(constant, made, wanted)
+        elif isinstance(constant, str) and sys.version_info < (3, 11) and constant.startswith(made):
+            # Before 3.11, functions take their qualified names from constants.
+            constant = wanted + constant[len(made) :]
+        constants.append(constant)
+    changes: dict[str, Any] = {"co_consts": tuple(constants)}
+    if sys.version_info >= (3, 11):
+        changes["co_qualname"] = wanted + code.co_qualname[len(made) :]
+    return code.replace(**changes)
 
 
 def _nested(code: CodeType) -> list[CodeType]:
@@ -144,6 +168,7 @@ class FunctionRewriter(ast.NodeTransformer):
             for at, site in enumerate(group["sites"]):
                 self.sites[index.position(site["range"])] = (number, at)
         self._released: list[str] = []
+        self._kept: dict[int, list[str]] = {}
         self._left = [len(group["sites"]) for group in plan["groups"]]
 
     def rewritten(self, node: ast.FunctionDef, parameters: list[str], closure: tuple[str, ...]) -> ast.FunctionDef:
@@ -154,13 +179,14 @@ class FunctionRewriter(ast.NodeTransformer):
         if self.found != len(self.sites):
             raise LookupError("a call of the plan is not in the tree")
         names = [self._name("entry"), *(self._name(f"g{number}") for number in range(len(self.plan["groups"])))]
+        names += [self._name(f"n{number}") for number in range(len(self.plan["groups"]))]
         names += [self._name(f"c{number}") for number in range(len(self.constants))]
         state = f"{self.prefix}"
         head = ast.parse(
             f"{', '.join(names)}, = {state}.versions[{self.version}]\n"
             f"{state}.count()\n"
             f"{self._name('on')} = {names[0]}({', '.join(parameters)})\n"
-            f"if not {self._name('on')}: {state}.keep_out()\n"
+            f"if not {self._name('on')}: {state}.keep_out({self.version})\n"
         ).body
         has_doc = ast.get_docstring(node, clean=False) is not None
         following = node.body[int(has_doc)] if len(node.body) > int(has_doc) else node.body[0]
@@ -210,8 +236,7 @@ class FunctionRewriter(ast.NodeTransformer):
         new = _at(make(node, number, at), node)
         self._left[number] -= 1
         if not self._left[number]:
-            kept = [f"g{number}_s{slot}" for slot, how in enumerate(group["slots"]) if how == "kept"]
-            self._released += [self._name(name) for name in [f"v{number}", *kept]]
+            self._released += [self._name(f"v{number}"), *self._kept.pop(number, [])]
         return new
 
     def _evaluated(self, node: ast.Call, number: int, at: int) -> tuple[list[ast.expr], ast.expr]:
@@ -239,6 +264,7 @@ class FunctionRewriter(ast.NodeTransformer):
             else:
                 name = self._name(f"g{number}_{at}_{order}")
             prelude.append(ast.NamedExpr(_store(name), self.visit(leaf)))
+            self._kept.setdefault(number, []).append(name)
             replaced[id(leaf)] = _load(name)
         if len(seen) != len(wanted):
             raise LookupError("an argument of the plan is not in the tree")
@@ -286,7 +312,11 @@ class FunctionRewriter(ast.NodeTransformer):
             run = ast.IfExp(_load(self._name("on")), call, ast.Constant(None))
             test = _is_not_none(ast.NamedExpr(_store(held), run))
             return _last_of([*prelude, ast.IfExp(test, result, self._refused(number, original))])
-        return _last_of([*prelude, ast.IfExp(_is_not_none(_load(held)), result, original)])
+        test: ast.expr = _is_not_none(_load(held))
+        if site["is_checked"]:
+            same = ast.Call(_load(self._name(f"n{number}")), [], [])
+            test = ast.BoolOp(ast.And(), [test, same])
+        return _last_of([*prelude, ast.IfExp(test, result, original)])
 
     def _last(self, node: ast.Call, number: int, at: int) -> ast.expr:
         group = self.plan["groups"][number]
@@ -304,7 +334,11 @@ class FunctionRewriter(ast.NodeTransformer):
         arguments = [ast.Constant(self.version), ast.Constant(number), ast.Constant(at), *values]
         run = ast.Call(ast.Attribute(_load(self.prefix), "run_calls", ast.Load()), arguments, [])
         restored: list[ast.expr] = [ast.NamedExpr(_store(made), run)]
-        nested = [(self._name(f"g{number}_h{each['member']}"), each["member"]) for each in site["evaluated"] if each["member"] is not None]
+        nested = [
+            (self._name(f"g{number}_h{each['member']}"), each["member"])
+            for each in site["evaluated"]
+            if each["member"] is not None
+        ]
         for name, member in [*site["holders"], *nested]:
             value = ast.Subscript(_load(made), ast.Constant(member), ast.Load())
             restored.append(ast.NamedExpr(_store(name), value))

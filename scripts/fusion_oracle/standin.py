@@ -129,6 +129,15 @@ def install():
     return ops
 
 
+def restored(ops, names):
+    """Gives the module the ops back that a program may have replaced."""
+    for name in set(vars(ops)) | set(names):
+        if name in names:
+            setattr(ops, name, names[name])
+        else:
+            delattr(ops, name)
+
+
 _n_files = 0
 
 

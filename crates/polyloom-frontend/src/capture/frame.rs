@@ -103,7 +103,7 @@ impl CaptureInterpreter<'_> {
     /// Returns the value of a name that a statement reads, changes and binds again.
     pub(crate) fn load(&mut self, name: &str) -> ValueId {
         let value = self.value_of_name(name);
-        self.timeline.loads.push(NameLoadEvent { at: self.timeline.now(), value, span: Span::NONE });
+        self.note_load(value, Span::NONE);
         value
     }
 
@@ -111,8 +111,13 @@ impl CaptureInterpreter<'_> {
     pub(crate) fn load_at(&mut self, name: &str, range: TextRange) -> ValueId {
         let value = self.value_of_name(name);
         let span = self.span(range);
-        self.timeline.loads.push(NameLoadEvent { at: self.timeline.now(), value, span });
+        self.note_load(value, span);
         value
+    }
+
+    fn note_load(&mut self, value: ValueId, span: Span) {
+        let (at, inlined_at) = (self.timeline.now(), self.inlined_at.first().copied());
+        self.timeline.loads.push(NameLoadEvent { at, value, span, inlined_at });
     }
 
     fn value_of_name(&mut self, name: &str) -> ValueId {

@@ -141,6 +141,8 @@ pub(crate) struct NameLoadEvent {
     pub(crate) value: ValueId,
     /// The expression, or nothing if the name is read by a statement in place.
     pub(crate) span: Span,
+    /// The outermost helper call around it.
+    pub(crate) inlined_at: Option<Span>,
 }
 
 /// A call of a helper whose body has been walked.

@@ -2,11 +2,12 @@
 
 use super::own_text::{bytes, is_literal};
 use super::segment::{SegmentBuilder, SlotList};
-use super::unit::UnitValue;
+use super::unit::{SiteUnit, UnitValue};
 use super::{GroupMember, GroupOperand, GroupSlot};
 use crate::capture::object::{ObjectKind, ValueId};
 use crate::capture::timeline::OperandTree;
 use ruff_python_ast::{self as ast, Expr};
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
 /// The names and the time at which a group runs.
@@ -20,15 +21,16 @@ impl<'a> SegmentBuilder<'a, '_> {
     pub(super) fn member(
         &self,
         member: usize,
-        expressions: &[&'a Expr],
+        unit: &SiteUnit<'a>,
         slots: &mut SlotList,
         moment: Option<&MomentNames<'_>>,
     ) -> Result<GroupMember, String> {
         let call = self.call(member);
+        let expressions = unit.expressions.get(&member).map_or(&[][..], |each| each);
         let mut described =
             GroupMember { path: call.path.to_string(), arguments: Vec::new(), keywords: Vec::new() };
         for ((keyword, tree), expr) in call.arguments.iter().zip(expressions) {
-            let operand = self.operand(member, tree, Some(expr), slots, moment)?;
+            let operand = self.operand(member, tree, Some(expr), &unit.constants, slots, moment)?;
             match keyword {
                 Some(keyword) => described.keywords.push((keyword.to_string(), operand)),
                 None => described.arguments.push(operand),
@@ -42,6 +44,7 @@ impl<'a> SegmentBuilder<'a, '_> {
         member: usize,
         tree: &OperandTree,
         expr: Option<&'a Expr>,
+        constants: &FxHashMap<String, String>,
         slots: &mut SlotList,
         moment: Option<&MomentNames<'_>>,
     ) -> Result<GroupOperand, String> {
@@ -57,7 +60,7 @@ impl<'a> SegmentBuilder<'a, '_> {
                     _ => vec![None; parts.len()],
                 };
                 let parts = parts.iter().zip(elements);
-                let operands = parts.map(|(part, expr)| self.operand(member, part, expr, slots, moment));
+                let operands = parts.map(|(part, expr)| self.operand(member, part, expr, constants, slots, moment));
                 return operands.collect::<Result<_, _>>().map(GroupOperand::List);
             }
         };
@@ -74,6 +77,9 @@ impl<'a> SegmentBuilder<'a, '_> {
                 return Ok(GroupOperand::Const(text.unwrap_or_default().to_owned()));
             }
             let is_own = self.call(member).inlined_at.is_empty();
+            if let Some(text) = expr.as_name_expr().and_then(|name| constants.get(name.id.as_str())) {
+                return Ok(GroupOperand::Const(text.clone()));
+            }
             if let Some(slot) = slots.of_expression(bytes(expr)).filter(|_| is_own) {
                 return Ok(GroupOperand::In(slot));
             }

@@ -72,15 +72,15 @@ impl<'a> SegmentBuilder<'a, '_> {
                 }
             }
         }
-        let helpers: Vec<_> = units.iter().filter_map(|unit| Some(unit.helper?.events.clone())).collect();
+        let helpers: Vec<_> = units.iter().filter_map(|unit| Some(unit.helper?.span)).collect();
         let interpreter = self.interpreter;
         let file = self.call_file();
         interpreter.timeline.loads.iter().filter(move |load| {
-            let in_helper = helpers.iter().any(|events| load.at >= events.start && load.at <= events.end);
-            let is_own = load.span.file == file;
+            let in_helper = load.inlined_at.is_some_and(|span| helpers.contains(&span));
+            let is_own = load.span.file == file && load.inlined_at.is_none();
             let is_argument = is_own && inside.contains(&(load.span.start, load.span.end));
             let is_read = || interpreter.table.objects_of(load.value).iter().any(is_result);
-            !is_argument && !(in_helper && !self.is_in_own_text(load)) && is_read()
+            !is_argument && !in_helper && is_read()
         })
     }
 }

@@ -101,6 +101,8 @@ pub struct GroupSite {
     pub result: usize,
     /// The arguments that are evaluated first, in order.
     pub evaluated: Vec<EvaluatedArgument>,
+    /// True if unknown code runs between the group and the site, which may bind the names of ops anew.
+    pub is_checked: bool,
     /// The slots of the external values of the members up to this site.
     pub n_slots: usize,
     /// The local names that hold results of members when it is evaluated, if the group runs later than these.

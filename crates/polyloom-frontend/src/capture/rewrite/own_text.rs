@@ -60,11 +60,35 @@ fn target_names(targets: &[&Expr]) -> Option<Vec<String>> {
     targets.iter().map(|target| Some(target.as_name_expr()?.id.to_string())).collect()
 }
 
+/// Returns names with the values that they are bound to, if an assignment is `x, y = a, b`.
+fn paired(assign: &ast::StmtAssign) -> Option<Vec<(String, &Expr)>> {
+    let elements = |expr: &'_ Expr| match expr {
+        Expr::Tuple(tuple) => Some(tuple.elts.clone()),
+        Expr::List(list) => Some(list.elts.clone()),
+        _ => None,
+    };
+    let [target] = &assign.targets[..] else { return None };
+    let targets = elements(target)?;
+    let values = match &*assign.value {
+        Expr::Tuple(tuple) => &tuple.elts,
+        Expr::List(list) => &list.elts,
+        _ => return None,
+    };
+    let names = target_names(&targets.iter().collect::<Vec<_>>())?;
+    let is_plain = names.len() == values.len() && !values.iter().any(Expr::is_starred_expr);
+    is_plain.then(|| names.into_iter().zip(values).collect())
+}
+
 impl<'a> Visitor<'a> for OwnText<'a> {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
             Stmt::FunctionDef(_) | Stmt::ClassDef(_) => {
                 self.capture(UsedNames::of_body(std::slice::from_ref(stmt), Vec::new()));
+            }
+            Stmt::Assign(assign) if let Some(pairs) = paired(assign) => {
+                for (name, value) in pairs {
+                    self.visit_with(SiteParent::Names(vec![name]), value);
+                }
             }
             Stmt::Assign(assign) => {
                 let names = target_names(&assign.targets.iter().collect::<Vec<_>>());

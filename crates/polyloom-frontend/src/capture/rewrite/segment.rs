@@ -64,7 +64,7 @@ impl<'a> SegmentBuilder<'a, '_> {
         self.check_views(&live)?;
         let moments = self.grouper.moments_of(self.calls);
         let mut reason = None;
-        if legal.contains(&ExecMoment::First) && moments.first.is_ok() && !self.runs_unknown_code() {
+        if legal.contains(&ExecMoment::First) && moments.first.is_ok() {
             match self.build_first(&units, &live) {
                 Ok(rewriting) => return Ok(rewriting),
                 Err(error) => reason = Some(error),
@@ -79,11 +79,12 @@ impl<'a> SegmentBuilder<'a, '_> {
         Err(reason.unwrap_or_else(|| "no moment suits it and the calls beside it".to_owned()))
     }
 
-    /// True if unknown code runs between the calls, which may bind the names of ops anew. A group that has run before it
-    /// could not tell.
-    fn runs_unknown_code(&self) -> bool {
-        let (first, last) = (self.call(0).at, self.call(self.calls.len() - 1).at);
-        let between = &self.interpreter.timeline.events[first as usize..last as usize];
+    /// True if unknown code runs between the first call and those of a place. It may bind the names of ops anew, which the
+    /// group could not know.
+    fn runs_unknown_code_before(&self, unit: &SiteUnit<'a>) -> bool {
+        let first = self.call(0).at as usize;
+        let last = unit.members.iter().map(|&member| self.call(member).at as usize).max().unwrap_or(first);
+        let between = &self.interpreter.timeline.events[first..last.max(first)];
         between.iter().any(|event| {
             matches!(event.kind, EventKind::UnknownCode | EventKind::Suspend | EventKind::Dynamic)
         })
@@ -104,17 +105,6 @@ impl<'a> SegmentBuilder<'a, '_> {
         self.interpreter.units.first().map_or(polyloom_ir::Span::NONE.file, |(_, file)| *file)
     }
 
-    /// True if a name is read in the text of the function, and not in that of a helper of the same file.
-    pub(super) fn is_in_own_text(&self, load: &NameLoadEvent) -> bool {
-        let own = self.interpreter.frames.first().and_then(|frame| frame.code);
-        let Some(crate::capture::object::FunctionSource::Definition { start, .. }) = own else { return true };
-        let def = self.interpreter.units.first().and_then(|(unit, _)| unit.definition_at(start));
-        load.span.file == self.call_file()
-            && def.is_none_or(|def| {
-                load.span.start >= start && load.span.end <= def.range().end().to_u32()
-            })
-    }
-
     /// Checks that no result that is needed outside is a view of something else that is there, too, because a kernel
     /// would make it a tensor of its own.
     fn check_views(&self, live: &[usize]) -> Result<(), String> {
@@ -131,6 +121,11 @@ impl<'a> SegmentBuilder<'a, '_> {
     }
 
     fn build_first(&self, units: &[SiteUnit<'a>], live: &[usize]) -> Result<GroupRewriting, String> {
+        // Where a call turns out to be one of another op, it needs its operands.
+        let all: Vec<usize> = (0..self.calls.len()).collect();
+        let is_checked = units.iter().any(|unit| self.runs_unknown_code_before(unit));
+        let live = if is_checked { &all[..] } else { live };
+        self.check_views(live)?;
         let first = &units[0];
         let moment = match first.helper {
             Some(helper) => MomentNames { at: helper.events.start, names: &helper.names },
@@ -144,8 +139,7 @@ impl<'a> SegmentBuilder<'a, '_> {
         let mut members = Vec::new();
         for member in 0..self.calls.len() {
             let unit = units.iter().find(|unit| unit.members.contains(&member)).ok_or("")?;
-            let expressions = unit.expressions.get(&member).map_or(&[][..], |each| each);
-            members.push(self.member(member, expressions, &mut slots, Some(&moment))?);
+            members.push(self.member(member, unit, &mut slots, Some(&moment))?);
         }
         let root = self.climb(units, &evaluated);
         let runs_code = evaluated.iter().any(|each| each.may_run_code);
@@ -170,6 +164,7 @@ impl<'a> SegmentBuilder<'a, '_> {
                 members: at_root,
                 result: units[root].result,
                 evaluated,
+                is_checked: false,
                 n_slots: slots.slots.len(),
                 holders: Vec::new(),
             },
@@ -295,6 +290,7 @@ impl<'a> SegmentBuilder<'a, '_> {
             members: inner.flat_map(|other| other.members.clone()).collect(),
             result: unit.result,
             evaluated,
+            is_checked: self.runs_unknown_code_before(unit),
             n_slots: 0,
             holders: Vec::new(),
         }
@@ -307,13 +303,13 @@ impl<'a> SegmentBuilder<'a, '_> {
         let (mut members, mut sites) = (Vec::new(), Vec::new());
         for (member, unit) in units.iter().enumerate() {
             let evaluated = self.evaluate_at_site(unit, units, last, &mut slots)?;
-            let expressions = unit.expressions.get(&member).map_or(&[][..], |each| each);
-            members.push(self.member(member, expressions, &mut slots, None)?);
+            members.push(self.member(member, unit, &mut slots, None)?);
             sites.push(GroupSite {
                 range: bytes(&unit.range),
                 members: vec![member],
                 result: member,
                 evaluated,
+                is_checked: false,
                 n_slots: slots.slots.len(),
                 holders: self.holders(member),
             });

@@ -5,7 +5,7 @@ use super::segment::SegmentBuilder;
 use crate::capture::object::{FunctionSource, ObjectKind, ValueId};
 use crate::capture::timeline::{EventKind, InlinedCallEvent, OperandTree};
 use ruff_python_ast::{self as ast, Expr, Stmt};
-use ruff_text_size::TextRange;
+use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::FxHashMap;
 
 /// A call expression in the function's own text that evaluates members of a group.
@@ -22,6 +22,8 @@ pub(super) struct SiteUnit<'a> {
     pub(super) helper: Option<&'a InlinedCallEvent>,
     /// The expressions of the members' arguments, by member; those of a helper stand in its text.
     pub(super) expressions: FxHashMap<usize, Vec<&'a Expr>>,
+    /// The literals that parameters of the helper have.
+    pub(super) constants: FxHashMap<String, String>,
 }
 
 pub(super) struct UnitArgument<'a> {
@@ -93,6 +95,7 @@ impl<'a> SegmentBuilder<'a, '_> {
                 .collect(),
             helper: None,
             expressions,
+            constants: FxHashMap::default(),
         })
     }
 
@@ -126,6 +129,7 @@ impl<'a> SegmentBuilder<'a, '_> {
         if values.len() != arguments.len() {
             return Err(other());
         }
+        let constants = self.constant_parameters(helper, &arguments);
         let arguments = arguments.into_iter().zip(values);
         Ok(SiteUnit {
             range,
@@ -138,7 +142,45 @@ impl<'a> SegmentBuilder<'a, '_> {
                 .collect(),
             helper: Some(helper),
             expressions,
+            constants,
         })
+    }
+
+    /// Returns the parameters of a helper that have literals, as they are written in the call or as defaults, and that it
+    /// does not bind again.
+    fn constant_parameters(
+        &self,
+        helper: &InlinedCallEvent,
+        arguments: &[(Option<&str>, &Expr)],
+    ) -> FxHashMap<String, String> {
+        let mut constants = FxHashMap::default();
+        let FunctionSource::Definition { unit, start } = helper.source else { return constants };
+        let (Some((source, _)), Some((own, _))) = (self.interpreter.units.get(unit), self.interpreter.units.first())
+        else {
+            return constants;
+        };
+        let Some(def) = source.definition_at(start) else { return constants };
+        let bound = crate::capture::scope::ScopeBindings::of_body(&def.body).locals;
+        let positional = def.parameters.posonlyargs.iter().chain(&def.parameters.args);
+        let by_place: Vec<&str> = positional.map(|each| each.parameter.name.as_str()).collect();
+        let all = def.parameters.posonlyargs.iter().chain(&def.parameters.args).chain(&def.parameters.kwonlyargs);
+        for parameter in all {
+            let name = parameter.parameter.name.as_str();
+            let place = by_place.iter().position(|each| *each == name);
+            let given = arguments.iter().enumerate().find(|(index, (keyword, _))| match keyword {
+                Some(keyword) => *keyword == name,
+                None => place == Some(*index),
+            });
+            let text = match (given, parameter.default.as_deref()) {
+                (Some((_, (_, expr))), _) if is_literal(expr) => own.text(expr.range()),
+                (None, Some(default)) if is_literal(default) => source.text(default.range()),
+                _ => continue,
+            };
+            if !bound.contains(name) {
+                constants.insert(name.to_owned(), text.to_owned());
+            }
+        }
+        constants
     }
 
     /// True if the body of a helper assigns results of ops to names and returns one, and nothing else. `at` counts the
