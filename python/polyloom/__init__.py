@@ -74,6 +74,7 @@ from polyloom._errors import (
     WarpCodegenTypeError,
     WarpCodegenValueError,
 )
+from polyloom._fuse import fuse, stats
 from polyloom._gradcheck import *  # noqa: F403
 from polyloom._graphs import *  # noqa: F403
 from polyloom._indexed import *  # noqa: F403
@@ -142,6 +143,7 @@ __all__ = [
     "bool",
     "config",
     "func",
+    "fuse",
     "handle",
     "kernel",
     "launch",
@@ -151,6 +153,7 @@ __all__ = [
     "overload",
     "release_memory",
     "sim",
+    "stats",
     "types",
     "utils",
     *_accesses.__all__,

@@ -24,7 +24,7 @@ pub(crate) struct FuseExplainArguments {
 }
 
 /// The facts of `polyloom.ops` that its names alone tell.
-struct OpsByName;
+pub struct OpsByName;
 
 /// Ops whose result may be a view of an argument, or the argument itself.
 const VIEWS: [&str; 14] = [
@@ -91,7 +91,7 @@ pub(crate) fn run(command: &FuseCommand) -> Outcome {
 }
 
 /// Writes the groups, and each break with its statement.
-fn explanation(captured: &CapturedFunction, color: bool) -> String {
+pub fn explanation(captured: &CapturedFunction, color: bool) -> String {
     let report = captured.report();
     let mut text = String::new();
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });

@@ -16,6 +16,8 @@ mod simulate;
 mod types;
 mod value;
 
+pub use fuse::{OpsByName, explanation};
+
 use clap::{Parser, Subcommand};
 use polyloom::{CodeCache, CompileError, Session};
 use std::collections::BTreeMap;

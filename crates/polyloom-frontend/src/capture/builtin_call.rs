@@ -4,6 +4,7 @@ use super::builtin_table::{BuiltinEffect, effect_of};
 use super::call::CallArguments;
 use super::interpreter::CaptureInterpreter;
 use super::object::{CONSTANT, ContainerKind, ObjectKind, ObjectSet, PLAIN, ValueId, normalise};
+use super::plain::PlainUse;
 use super::timeline::EventKind;
 use ruff_python_ast::{self as ast, Expr};
 use ruff_text_size::{Ranged, TextRange};
@@ -43,6 +44,11 @@ impl CaptureInterpreter<'_> {
         let values = arguments.values();
         match effect {
             // The functions of a type are called with what they may write.
+            BuiltinEffect::Identity
+                if matches!(name, "len" | "hasattr") && self.run_unless_plain(range, &values, PlainUse::Operator) =>
+            {
+                self.external()
+            }
             BuiltinEffect::Identity if name == "type" => self.external(),
             BuiltinEffect::Identity => self.plain(),
             BuiltinEffect::Reads => {

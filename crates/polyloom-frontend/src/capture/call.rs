@@ -5,7 +5,7 @@ use super::interpreter::CaptureInterpreter;
 use super::object::{
     AbstractValue, CONSTANT, ContainerKind, EXTERNAL, ObjectId, ObjectKind, ObjectSet, ValueId, normalise, union,
 };
-use super::timeline::{CallEvent, EventKind, OperandEvent};
+use super::timeline::{CallEvent, EventKind, OperandEvent, OperandTree};
 use ruff_python_ast::{self as ast, Expr};
 use ruff_text_size::{Ranged, TextRange};
 use std::rc::Rc;
@@ -160,7 +160,7 @@ impl CaptureInterpreter<'_> {
     }
 
     /// Returns a value from outside, of which it is known what it may have been computed from.
-    fn unknown_result(&mut self, range: TextRange, arguments: &[ValueId]) -> ValueId {
+    pub(crate) fn unknown_result(&mut self, range: TextRange, arguments: &[ValueId]) -> ValueId {
         let sources = self.sources_of(arguments);
         if sources.iter().all(|&source| source == EXTERNAL) {
             return self.external();
@@ -179,11 +179,14 @@ impl CaptureInterpreter<'_> {
     ) -> ValueId {
         let out = arguments.keyword("out").filter(|&out| out != CONSTANT);
         let mut operands = Vec::new();
+        let mut trees = Vec::new();
         for &value in &arguments.positional {
-            self.add_operands(None, value, &mut operands, 0);
+            trees.push((None, self.add_operands(None, value, &mut operands, 0)));
         }
         for (name, value) in &arguments.keywords {
-            self.add_operands(Some(name.as_str().into()), *value, &mut operands, 0);
+            let keyword: Arc<str> = name.as_str().into();
+            let tree = self.add_operands(Some(keyword.clone()), *value, &mut operands, 0);
+            trees.push((Some(keyword), tree));
         }
         let is_known = arguments.rest.is_empty();
         let values = arguments.values();
@@ -230,23 +233,22 @@ impl CaptureInterpreter<'_> {
             self.escape(&results.clone());
         }
         // The function's own names come first, those of inlined helpers after them.
-        let mut names: Vec<(Rc<str>, ValueId)> = Vec::new();
-        for frame in &self.state.frames {
-            let start = names.len();
-            names.extend(frame.iter().map(|(name, &value)| (Rc::from(name.as_str()), value)));
-            names[start..].sort_unstable();
-        }
+        let names = self.names_in_reach();
+        let n_own_names = self.state.frames.first().map_or(0, |frame| frame.len());
         self.timeline.calls.push(CallEvent {
             op: path.rsplit('.').next().unwrap_or(path).into(),
+            path: path.clone(),
             at,
             block: self.block,
             operands,
+            arguments: trees,
             results: results.clone(),
             is_fusable: !runs_code && !written && is_known,
             span: self.span(range),
             statement: self.statement,
             inlined_at: self.inlined_at.clone(),
             names,
+            n_own_names,
         });
         let values: Vec<ValueId> = results.into_iter().map(|result| self.value_of(vec![result])).collect();
         if let [only] = values[..] {
@@ -261,23 +263,60 @@ impl CaptureInterpreter<'_> {
         self.value_of(vec![tuple])
     }
 
+    /// Returns the local names that hold values, the function's own first.
+    pub(crate) fn names_in_reach(&self) -> Vec<(Rc<str>, ValueId)> {
+        let mut names: Vec<(Rc<str>, ValueId)> = Vec::new();
+        for frame in &self.state.frames {
+            let start = names.len();
+            names.extend(frame.iter().map(|(name, &value)| (Rc::from(name.as_str()), value)));
+            names[start..].sort_unstable();
+        }
+        names
+    }
+
+    /// Returns the names of the function itself that hold values.
+    pub(crate) fn names_in_reach_of_function(&self) -> Vec<(Rc<str>, ValueId)> {
+        let own = self.state.frames.first();
+        let mut names: Vec<(Rc<str>, ValueId)> = own
+            .into_iter()
+            .flat_map(|frame| frame.iter())
+            .map(|(name, &value)| (name.as_str().into(), value))
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Adds a value to the operands of an op, or the elements of a list or tuple of which each is known.
-    fn add_operands(&self, keyword: Option<Arc<str>>, value: ValueId, operands: &mut Vec<OperandEvent>, level: usize) {
+    fn add_operands(
+        &self,
+        keyword: Option<Arc<str>>,
+        value: ValueId,
+        operands: &mut Vec<OperandEvent>,
+        level: usize,
+    ) -> OperandTree {
         let elements = self.exact_elements(value).filter(|_| level < 4);
         let roots = self.deep_roots(&[value]);
         match elements {
             Some(elements) if elements.len() <= super::limits::CaptureLimits::LIST_OPERANDS => {
-                for element in elements {
-                    self.add_operands(keyword.clone(), element, operands, level + 1);
-                }
+                let add = |element| self.add_operands(keyword.clone(), element, operands, level + 1);
+                OperandTree::List(elements.into_iter().map(add).collect())
             }
-            _ => operands.push(OperandEvent { keyword, value, roots }),
+            _ => {
+                operands.push(OperandEvent { keyword, value, roots });
+                OperandTree::One(operands.len() - 1)
+            }
         }
     }
 
     /// Makes a value that a parameter has.
     pub(crate) fn parameter_value(&mut self) -> ValueId {
         let objects = Rc::new(vec![EXTERNAL]);
-        self.table.add_value(AbstractValue { objects, ready: 0, is_constant: false, is_guarded: true })
+        self.table.add_value(AbstractValue {
+            objects,
+            ready: 0,
+            is_constant: false,
+            is_guarded: true,
+            may_be_unbound: false,
+        })
     }
 }

@@ -97,7 +97,7 @@ impl CaptureInterpreter<'_> {
                 Some(known) => self.join_values(known, value),
                 None => {
                     let objects = self.table.objects_of(value).to_vec();
-                    self.value_of(objects)
+                    self.value_that_may_be_unbound(objects)
                 }
             };
             if let Some(names) = state.frames.get_mut(index) {

@@ -1,9 +1,10 @@
 //! Attributes and elements: what they are, and what memory they share with what they are of.
 
+use super::environment::GlobalMeaning;
 use super::interpreter::CaptureInterpreter;
 use super::object::ElementKey;
 use super::object::{ContainerKind, EXTERNAL, ObjectId, ObjectKind, ObjectSet, PLAIN, ValueId, normalise};
-use super::result::CaptureGuard;
+use super::plain::PlainUse;
 use super::timeline::EventKind;
 use ruff_python_ast::{self as ast, Expr};
 use ruff_text_size::TextRange;
@@ -31,15 +32,13 @@ impl CaptureInterpreter<'_> {
         let mut loaded = ObjectSet::new();
         // One object stands for all that a place makes, so that loops come to an end.
         let (mut viewed, mut receivers) = (ObjectSet::new(), ObjectSet::new());
+        let mut is_unknown = false;
         for &each in objects.iter() {
             match self.table.present_kind(each).clone() {
-                ObjectKind::Path(path) => {
-                    let path = format!("{path}.{name}");
-                    loaded.push(self.path_object(&path));
-                }
+                ObjectKind::Path(path) => loaded.push(self.member_object(&path, name)),
                 ObjectKind::Plain => loaded.push(PLAIN),
                 _ if METADATA.contains(&name) => {
-                    self.guard_plain(range, object);
+                    is_unknown |= !self.hold_plain(range, object, PlainUse::Load(name));
                     loaded.push(PLAIN);
                 }
                 ObjectKind::OpResult { .. } | ObjectKind::Computed | ObjectKind::View => {
@@ -53,7 +52,7 @@ impl CaptureInterpreter<'_> {
                 }
                 ObjectKind::Container(_) => receivers.push(each),
                 ObjectKind::External => {
-                    self.guard_plain(range, object);
+                    is_unknown |= !self.hold_plain(range, object, PlainUse::Load(name));
                     loaded.push(EXTERNAL);
                 }
                 _ => {
@@ -62,6 +61,9 @@ impl CaptureInterpreter<'_> {
                     loaded.extend(self.contents(each));
                 }
             }
+        }
+        if is_unknown {
+            self.run_unknown_code(range, EventKind::UnknownCode, &objects);
         }
         if !viewed.is_empty() {
             let reads = self.table.roots(&viewed);
@@ -76,7 +78,26 @@ impl CaptureInterpreter<'_> {
             loaded.push(method);
         }
         normalise(&mut loaded);
-        self.value_of(loaded)
+        let has_external = loaded.contains(&EXTERNAL);
+        let value = self.value_of(loaded);
+        if has_external && !is_unknown {
+            self.note_attribute(value, object, name);
+        }
+        value
+    }
+
+    /// Returns the object that is an attribute of a path.
+    fn member_object(&mut self, path: &str, name: &str) -> ObjectId {
+        let whole = format!("{path}.{name}");
+        if self.patched_paths.contains(&whole) {
+            return EXTERNAL;
+        }
+        let meaning = self.environments.first().map(|environment| environment.member(path, name));
+        match meaning {
+            Some(GlobalMeaning::Helper(helper)) if !self.has_run_code => self.helper_object(&helper),
+            Some(GlobalMeaning::Path(path)) => self.path_object(&path),
+            _ => EXTERNAL,
+        }
     }
 
     /// Makes a view of some tensors.
@@ -84,14 +105,6 @@ impl CaptureInterpreter<'_> {
         let roots = self.table.roots(tensors);
         let sources = self.table.sources(tensors);
         self.make(range, tag, ObjectKind::View, Some(roots), sources)
-    }
-
-    /// Notes that the operators and attributes of a value from outside are held to be those of a tensor or number.
-    pub(crate) fn guard_plain(&mut self, range: TextRange, value: ValueId) {
-        if self.table.objects_of(value).contains(&EXTERNAL) {
-            let span = self.span(range);
-            self.add_guard(CaptureGuard::PlainOperation { span });
-        }
     }
 
     /// Loads an element, or a slice.
@@ -111,7 +124,10 @@ impl CaptureInterpreter<'_> {
         {
             return *value;
         }
-        self.read(range, &[index]);
+        let is_unknown = self.run_unless_plain(range, &[container, index], PlainUse::Operator);
+        if !is_unknown {
+            self.read(range, &[index]);
+        }
         let mut loaded = ObjectSet::new();
         let mut reads = ObjectSet::new();
         let (mut tensors, mut parts) = (ObjectSet::new(), ObjectSet::new());
@@ -126,7 +142,6 @@ impl CaptureInterpreter<'_> {
                 _ => {
                     reads.push(EXTERNAL);
                     loaded.push(EXTERNAL);
-                    self.guard_plain(range, container);
                 }
             }
         }
@@ -155,7 +170,12 @@ impl CaptureInterpreter<'_> {
             self.record(range, EventKind::View, reads, Vec::new());
         }
         normalise(&mut loaded);
-        self.value_of(loaded)
+        let has_external = loaded.contains(&EXTERNAL);
+        let value = self.value_of(loaded);
+        if has_external && !is_unknown {
+            self.note_derived(value, &[container]);
+        }
+        value
     }
 
     /// Returns the objects that are elements of some objects.

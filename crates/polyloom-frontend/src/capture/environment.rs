@@ -15,6 +15,11 @@ use std::sync::{Arc, OnceLock};
 pub trait CaptureEnvironment: Send + Sync {
     /// Returns the object that a name refers to. Guards of identity hold it to this at run time.
     fn meaning(&self, name: &str) -> GlobalMeaning;
+
+    /// Returns the object that is an attribute of a module, or of a member of one.
+    fn member(&self, path: &str, name: &str) -> GlobalMeaning {
+        GlobalMeaning::Path(format!("{path}.{name}").into())
+    }
 }
 
 /// The object that a free name refers to.

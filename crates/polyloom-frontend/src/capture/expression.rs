@@ -3,6 +3,7 @@
 use super::element::element_key;
 use super::interpreter::CaptureInterpreter;
 use super::object::{CONSTANT, ContainerKind, EXTERNAL, ObjectId, ObjectKind, ObjectSet, PLAIN, ValueId, normalise};
+use super::plain::PlainUse;
 use super::timeline::EventKind;
 use ruff_python_ast::{self as ast, CmpOp, Expr, InterpolatedStringElement, Operator};
 use ruff_text_size::{Ranged, TextRange};
@@ -24,7 +25,7 @@ impl CaptureInterpreter<'_> {
             | Expr::BooleanLiteral(_)
             | Expr::NoneLiteral(_)
             | Expr::EllipsisLiteral(_) => CONSTANT,
-            Expr::Name(name) => self.load(&name.id),
+            Expr::Name(name) => self.load_at(&name.id, range),
             Expr::BinOp(_) => self.binary(expr),
             Expr::UnaryOp(unary) => {
                 let operand = self.eval(&unary.operand);
@@ -245,8 +246,10 @@ impl CaptureInterpreter<'_> {
         let sources = self.table.sources(&objects);
         let all_containers = objects.iter().all(|id| *id == PLAIN || containers.contains(id));
         if !all_containers {
+            if self.run_unless_plain(range, operands, PlainUse::Operator) {
+                return self.unknown_result(range, operands);
+            }
             self.read(range, operands);
-            operands.iter().for_each(|&operand| self.guard_plain(range, operand));
         }
         if containers.is_empty() {
             let object = self.make(range, 0, ObjectKind::Computed, None, sources);

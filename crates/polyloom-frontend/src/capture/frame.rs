@@ -2,10 +2,13 @@
 
 use super::interpreter::CaptureInterpreter;
 use super::object::{AbstractValue, EXTERNAL, FunctionSource, ObjectSet, ValueId, union};
+use super::plain::OutsideRoot;
 use super::scope::ScopeBindings;
 use crate::capture::environment::GlobalMeaning;
 use crate::capture::object::{ObjectKind, PLAIN};
-use crate::capture::timeline::NameBindingEvent;
+use crate::capture::timeline::{NameBindingEvent, NameLoadEvent};
+use polyloom_ir::Span;
+use ruff_text_size::TextRange;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
@@ -97,8 +100,27 @@ impl CaptureInterpreter<'_> {
         NameScope::Outside(0)
     }
 
-    /// Returns the value of a name.
+    /// Returns the value of a name that a statement reads, changes and binds again.
     pub(crate) fn load(&mut self, name: &str) -> ValueId {
+        let value = self.value_of_name(name);
+        self.note_load(value, Span::NONE);
+        value
+    }
+
+    /// Returns the value of a name in an expression.
+    pub(crate) fn load_at(&mut self, name: &str, range: TextRange) -> ValueId {
+        let value = self.value_of_name(name);
+        let span = self.span(range);
+        self.note_load(value, span);
+        value
+    }
+
+    fn note_load(&mut self, value: ValueId, span: Span) {
+        let (at, inlined_at) = (self.timeline.now(), self.inlined_at.first().copied());
+        self.timeline.loads.push(NameLoadEvent { at, value, span, inlined_at });
+    }
+
+    fn value_of_name(&mut self, name: &str) -> ValueId {
         match self.scope_of(name) {
             NameScope::Frame(index) => match self.state.frames.get(index).and_then(|names| names.get(name)) {
                 Some(&value) => value,
@@ -128,19 +150,26 @@ impl CaptureInterpreter<'_> {
                 self.guard_identity(name, name);
                 self.named_object(ObjectKind::Builtin(name.into()), format!("builtin {name}"))
             }
+            // Code that has run since the function was entered may have bound another, and nothing checks that again.
+            GlobalMeaning::Helper(_) if self.has_run_code => EXTERNAL,
             GlobalMeaning::Helper(helper) => {
                 self.guard_identity(name, name);
                 self.helper_object(&helper)
             }
             GlobalMeaning::Unknown => EXTERNAL,
         };
+        let is_outside = object == EXTERNAL && environment == 0 && !is_rebound && !self.has_run_code;
         let value = AbstractValue {
             objects: Rc::new(vec![object]),
             ready: self.state.globals_since,
             is_constant: false,
             is_guarded: false,
+            may_be_unbound: false,
         };
         let value = self.table.add_value(value);
+        if is_outside {
+            self.note_outside(value, OutsideRoot::Free(name.to_owned()), Vec::new());
+        }
         // A global of a helper's file has another meaning in the function's own.
         if environment == 0 {
             self.global_values.insert(value, name.to_owned());
@@ -193,8 +222,20 @@ impl CaptureInterpreter<'_> {
     /// Makes a value of objects that is available from now on.
     pub(crate) fn value_of(&mut self, objects: ObjectSet) -> ValueId {
         let objects = Rc::new(if objects.is_empty() { vec![PLAIN] } else { objects });
-        let value = AbstractValue { objects, ready: self.timeline.now(), is_constant: false, is_guarded: false };
-        self.table.add_value(value)
+        self.table.add_value(AbstractValue {
+            objects,
+            ready: self.timeline.now(),
+            is_constant: false,
+            is_guarded: false,
+            may_be_unbound: false,
+        })
+    }
+
+    /// Makes a value of objects for a name that may be unbound.
+    pub(crate) fn value_that_may_be_unbound(&mut self, objects: ObjectSet) -> ValueId {
+        let value = self.value_of(objects);
+        self.table.set_unbound(value);
+        value
     }
 
     pub(crate) fn external(&mut self) -> ValueId {
@@ -212,9 +253,13 @@ impl CaptureInterpreter<'_> {
         }
         let (first, second) = (self.table.value(a), self.table.value(b));
         let is_guarded = first.is_guarded && second.is_guarded;
+        let may_be_unbound = first.may_be_unbound || second.may_be_unbound;
         let objects = Rc::new(union(&first.objects, &second.objects));
-        let value = AbstractValue { objects, ready: self.timeline.now(), is_constant: false, is_guarded };
-        self.table.add_value(value)
+        let ready = self.timeline.now();
+        let value = AbstractValue { objects, ready, is_constant: false, is_guarded, may_be_unbound };
+        let value = self.table.add_value(value);
+        self.note_derived(value, &[a, b]);
+        value
     }
 
     /// Returns the state where two paths meet.
@@ -241,7 +286,9 @@ impl CaptureInterpreter<'_> {
                     // It may be unbound, so that its value is not known to be available anywhere before.
                     (Some(&one), None) | (None, Some(&one)) => {
                         let objects = self.table.objects_of(one).to_vec();
-                        self.value_of(objects)
+                        let value = self.value_that_may_be_unbound(objects);
+                        self.note_derived(value, &[one]);
+                        value
                     }
                     (None, None) => continue,
                 };

@@ -198,7 +198,8 @@ impl<'t> CallGrouper<'t> {
         between.filter(move |&index| timeline(index) == of)
     }
 
-    fn moments_of(&self, calls: &[usize]) -> GroupMoments {
+    /// Returns the moments at which some calls can run together.
+    pub(crate) fn moments_of(&self, calls: &[usize]) -> GroupMoments {
         if let Err(obstacle) = self.check_handlers(calls).and_then(|()| self.check_feedback(calls)) {
             return GroupMoments { first: Err(obstacle.clone()), last: Err(obstacle) };
         }

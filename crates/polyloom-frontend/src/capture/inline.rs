@@ -7,6 +7,7 @@ use super::limits::CaptureLimits;
 use super::object::ElementKey;
 use super::object::{CONSTANT, ContainerKind, FunctionObject, FunctionSource, ObjectKind, ValueId};
 use super::scope::ScopeBindings;
+use super::timeline::InlinedCallEvent;
 use crate::source::SourceUnit;
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast, Expr, Stmt};
@@ -61,6 +62,8 @@ impl CaptureInterpreter<'_> {
         let Some(bound) = self.bind_arguments(range, inlined.parameters, is_free, function, arguments) else {
             return self.call_unknown(range, callee, arguments);
         };
+        let begins = self.timeline.now();
+        let names = self.names_in_reach_of_function();
         self.inlined_at.push(self.span(range));
         let (exits, block, statement) = (self.exits, self.block, self.statement);
         let loops = std::mem::take(&mut self.loops);
@@ -97,6 +100,17 @@ impl CaptureInterpreter<'_> {
         if self.inlined_at.is_empty() {
             self.inlined_steps += self.steps() - steps;
         }
+        self.timeline.inlined.push(InlinedCallEvent {
+            span: self.span(range),
+            inlined_at: self.inlined_at.clone(),
+            events: begins..self.timeline.now(),
+            source: function.code,
+            is_free,
+            positional: arguments.positional.clone(),
+            keywords: arguments.keywords.clone(),
+            result,
+            names,
+        });
         result
     }
 

@@ -11,6 +11,7 @@ use super::object::{
     ContainerContents, ContainerKind, EXTERNAL, FunctionObject, FunctionSource, ObjectId, ObjectKind, ObjectSet,
     ObjectSite, ObjectTable, PLAIN, ValueId, normalise, union,
 };
+use super::plain::{PlainRequirement, PlainSource, PlainUse};
 use super::result::CaptureGuard;
 use super::timeline::{CaptureBlock, CaptureEvent, EventKind, Timeline};
 use crate::source::SourceUnit;
@@ -51,6 +52,12 @@ pub(crate) struct CaptureInterpreter<'c> {
     pub(crate) patched_paths: FxHashSet<String>,
     /// Values that can be had by the name of a global.
     pub(crate) global_values: FxHashMap<ValueId, String>,
+    /// The requirements on types of values from outside.
+    pub(crate) plain: Vec<PlainRequirement>,
+    /// The requirements that make values plain.
+    pub(crate) plain_sources: FxHashMap<ValueId, Vec<PlainSource>>,
+    /// True if something may have changed the attributes of objects from outside, or rebound globals.
+    pub(crate) has_run_code: bool,
     named_objects: FxHashMap<String, ObjectId>,
     frame_ids: FxHashMap<(u32, u32, u32), u32>,
     helper_environments: FxHashMap<(usize, u32), usize>,
@@ -89,6 +96,9 @@ impl<'c> CaptureInterpreter<'c> {
             rebound_globals: FxHashSet::default(),
             patched_paths: FxHashSet::default(),
             global_values: FxHashMap::default(),
+            plain: Vec::new(),
+            plain_sources: FxHashMap::default(),
+            has_run_code: false,
             named_objects: FxHashMap::default(),
             frame_ids: FxHashMap::default(),
             helper_environments: FxHashMap::default(),
@@ -316,6 +326,9 @@ impl<'c> CaptureInterpreter<'c> {
 
     /// Records that values are read, with all that they contain.
     pub(crate) fn read(&mut self, range: TextRange, values: &[ValueId]) {
+        if self.run_unless_plain(range, values, PlainUse::Operator) {
+            return;
+        }
         let reads = self.deep_roots(values);
         if !reads.is_empty() {
             self.record(range, EventKind::Read, reads, Vec::new());
@@ -324,6 +337,7 @@ impl<'c> CaptureInterpreter<'c> {
 
     /// Records that code runs that is not known, with references to these objects.
     pub(crate) fn run_unknown_code(&mut self, range: TextRange, kind: EventKind, objects: &[ObjectId]) {
+        self.has_run_code = true;
         self.escape(objects);
         let functions: Vec<Rc<FunctionObject>> = self.escaped_functions.clone();
         for function in &functions {
@@ -348,10 +362,10 @@ impl<'c> CaptureInterpreter<'c> {
                 let known = self.state.frames.get(index).and_then(|names| names.get(name)).copied();
                 if let Some(known) = known {
                     let objects = union(&self.table.objects_of(known), &[EXTERNAL]);
-                    let value = self.value_of(objects);
+                    let value = self.value_that_may_be_unbound(objects);
                     self.bind_in(index, name, value);
                 } else if self.frames.get(index).is_some_and(|frame| frame.scope.locals.contains(name)) {
-                    let value = self.external();
+                    let value = self.value_that_may_be_unbound(vec![EXTERNAL]);
                     self.bind_in(index, name, value);
                 }
             }

@@ -3,6 +3,7 @@
 use super::call::CallArguments;
 use super::interpreter::CaptureInterpreter;
 use super::object::{ContainerKind, EXTERNAL, ObjectId, ObjectKind, ObjectSet, PLAIN, ValueId, normalise};
+use super::plain::PlainUse;
 use super::timeline::EventKind;
 use ruff_text_size::TextRange;
 
@@ -193,7 +194,7 @@ impl CaptureInterpreter<'_> {
         if !are_tensors || !is_called_plainly || !(is_copy || is_view) {
             return self.call_unknown(range, receiver, arguments);
         }
-        self.guard_plain(range, receiver);
+        self.hold_plain(range, receiver, PlainUse::Operator);
         let mut values = arguments.values();
         values.push(receiver);
         let sources = self.sources_of(&values);

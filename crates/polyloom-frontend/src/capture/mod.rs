@@ -34,8 +34,10 @@ mod interpreter;
 mod limits;
 mod method;
 mod object;
+mod plain;
 mod repeat;
 mod result;
+mod rewrite;
 mod scope;
 mod statement;
 mod target;
@@ -49,12 +51,18 @@ pub use result::{
     ChainBreak, ChainBreakReport, ExecMoment,
 };
 
+pub use rewrite::{
+    EvaluatedArgument, GroupMember, GroupOperand, GroupRewriting, GroupSite, GroupSlot, OutsideRoot, PlainRequirement,
+    RewritingPlan,
+};
+
 use crate::source::SourceUnit;
 use explanation::BreakExplainer;
 use frame::{CaptureFrame, FrameKind};
 use grouping::CallGrouper;
 use interpreter::CaptureInterpreter;
 use object::FunctionSource;
+use ruff_python_ast as ast;
 use rustc_hash::FxHashMap;
 use scope::ScopeBindings;
 use std::rc::Rc;
@@ -115,7 +123,9 @@ pub fn capture(
     });
     let mut names = FxHashMap::default();
     for parameter in def.parameters.iter() {
-        names.insert(parameter.name().to_string(), interpreter.parameter_value());
+        let (name, value) = (parameter.name().to_string(), interpreter.parameter_value());
+        interpreter.note_outside(value, OutsideRoot::Parameter(name.clone()), Vec::new());
+        names.insert(name, value);
     }
     interpreter.state.frames.push(Rc::new(names));
     interpreter.block = interpreter.new_block();
@@ -127,17 +137,18 @@ pub fn capture(
         ..CapturedFunction::default()
     };
     if !interpreter.has_given_up {
-        fill(&mut captured, &interpreter);
+        fill(&mut captured, &interpreter, def);
     }
     captured.sources = interpreter.sources;
     Some(captured)
 }
 
-fn fill(captured: &mut CapturedFunction, interpreter: &CaptureInterpreter<'_>) {
+fn fill(captured: &mut CapturedFunction, interpreter: &CaptureInterpreter<'_>, def: &ast::StmtFunctionDef) {
     let mut grouper = CallGrouper::new(&interpreter.timeline, &interpreter.table, &interpreter.global_values);
     grouper.merge_all();
     captured.groups = grouper.captured_groups();
     captured.breaks = BreakExplainer { grouper: &grouper, sources: &interpreter.sources }.explain();
+    captured.rewriting = rewrite::plan(interpreter, &grouper, def);
     captured.guards = interpreter.guards.clone();
     for (index, call) in interpreter.timeline.calls.iter().enumerate() {
         let group = &grouper.groups[grouper.group_of[index]];

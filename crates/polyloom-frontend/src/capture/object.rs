@@ -123,8 +123,10 @@ pub(crate) struct AbstractValue {
     pub(crate) ready: u32,
     /// True if it is made of literals alone, and so available at any time.
     pub(crate) is_constant: bool,
-    /// True if it is a parameter, which guards hold to be a tensor, a number or a plain container.
+    /// True if guards hold it to be a tensor, a number, a plain container or an object with plain attributes.
     pub(crate) is_guarded: bool,
+    /// True if a name that holds it may be unbound on a path.
+    pub(crate) may_be_unbound: bool,
 }
 
 /// The place that makes an object: frame, range, and what of it.
@@ -150,7 +152,13 @@ pub(crate) struct ObjectTable {
 impl ObjectTable {
     pub(crate) fn new() -> ObjectTable {
         let object = |kind, roots| AbstractObject { kind, roots, sources: Vec::new(), span: Span::NONE };
-        let plain = AbstractValue { objects: Rc::new(vec![PLAIN]), ready: 0, is_constant: true, is_guarded: true };
+        let plain = AbstractValue {
+            objects: Rc::new(vec![PLAIN]),
+            ready: 0,
+            is_constant: true,
+            is_guarded: true,
+            may_be_unbound: false,
+        };
         ObjectTable {
             objects: vec![object(ObjectKind::External, vec![EXTERNAL]), object(ObjectKind::Plain, Vec::new())],
             values: vec![plain],
@@ -197,6 +205,11 @@ impl ObjectTable {
         older
     }
 
+    /// Returns the object that stands for what an object was in earlier iterations, if there is one.
+    pub(crate) fn older_of(&self, id: ObjectId) -> Option<ObjectId> {
+        self.older.get(&id).copied()
+    }
+
     pub(crate) fn object(&self, id: ObjectId) -> &AbstractObject {
         self.objects.get(id as usize).unwrap_or(&self.objects[EXTERNAL as usize])
     }
@@ -224,6 +237,13 @@ impl ObjectTable {
 
     pub(crate) fn objects_of(&self, id: ValueId) -> Rc<ObjectSet> {
         self.value(id).objects.clone()
+    }
+
+    /// Notes that a name that holds a value may be unbound.
+    pub(crate) fn set_unbound(&mut self, id: ValueId) {
+        if let Some(value) = self.values.get_mut(id as usize) {
+            value.may_be_unbound = true;
+        }
     }
 
     pub(crate) fn n_values(&self) -> usize {

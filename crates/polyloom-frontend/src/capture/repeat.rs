@@ -82,7 +82,7 @@ impl CaptureInterpreter<'_> {
             let timelines = self.n_timelines;
             let heap = self.heap.clone();
             let escaped = self.escaped.clone();
-            let rebound = (self.rebound_globals.len(), self.patched_paths.len());
+            let rebound = (self.rebound_globals.len(), self.patched_paths.len(), self.has_run_code);
             // What globals are at the head is looked up anew, because an iteration may have bound them.
             head.globals = Rc::default();
             head.globals_since = self.timeline.now();
@@ -104,7 +104,7 @@ impl CaptureInterpreter<'_> {
             let is_done = self.is_same_state(&new_head, &head)
                 && is_same_heap(&heap, &self.heap, &made)
                 && is_same_escape(&escaped, &self.escaped, &made)
-                && rebound == (self.rebound_globals.len(), self.patched_paths.len());
+                && rebound == (self.rebound_globals.len(), self.patched_paths.len(), self.has_run_code);
             if is_done {
                 // What leaves the loop may be of its last iteration.
                 for (object, contents) in heap_after {
@@ -174,9 +174,13 @@ impl CaptureInterpreter<'_> {
                     changed.push((name.clone(), value));
                 }
             }
-            for (name, value) in changed {
-                let objects = aged(&self.table.objects_of(value));
+            for (name, before) in changed {
+                let objects = aged(&self.table.objects_of(before));
                 let value = self.value_of(objects);
+                if self.table.value(before).may_be_unbound {
+                    self.table.set_unbound(value);
+                }
+                self.note_derived(value, &[before]);
                 Rc::make_mut(names).insert(name, value);
             }
         }

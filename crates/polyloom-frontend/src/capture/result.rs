@@ -1,5 +1,6 @@
 //! The result of capture: calls, groups, and the reasons why chains end.
 
+use super::rewrite::RewritingPlan;
 use polyloom_ir::{Code, Diagnostic, SourceMap, Span};
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ pub struct CapturedFunction {
     pub breaks: Vec<ChainBreak>,
     /// The objects that run-time guards must hold to be what analysis took them for.
     pub guards: Vec<CaptureGuard>,
+    /// The edits that make the function run its groups.
+    pub rewriting: RewritingPlan,
     /// True if analysis gave up at a limit, in which case there are no calls and the function must run as it is.
     pub is_incomplete: bool,
     /// The files that the spans point into.

@@ -1,7 +1,8 @@
 //! Statements that are no control flow: what each evaluates, binds and writes, in Python's order.
 
 use super::interpreter::CaptureInterpreter;
-use super::object::{FunctionObject, FunctionSource, ObjectKind, ValueId};
+use super::object::{EXTERNAL, FunctionObject, FunctionSource, ObjectKind, ValueId};
+use super::plain::PlainUse;
 use super::scope::{ScopeBindings, UsedNames};
 use super::timeline::EventKind;
 use crate::capture::frame::{CaptureFrame, FrameKind};
@@ -305,6 +306,10 @@ impl CaptureInterpreter<'_> {
 
     fn delete_element(&mut self, range: TextRange, container: ValueId) {
         let objects = self.table.objects_of(container);
+        if objects.contains(&EXTERNAL) {
+            self.run_unless_plain(range, &[container], PlainUse::Operator);
+            self.has_run_code = true;
+        }
         for &object in objects.iter() {
             if matches!(self.table.present_kind(object), ObjectKind::Container(_)) {
                 self.add_contents(object, &[]);

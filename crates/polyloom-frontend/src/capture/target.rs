@@ -3,6 +3,7 @@
 use super::interpreter::CaptureInterpreter;
 use super::object::ElementKey;
 use super::object::{ContainerKind, EXTERNAL, ObjectKind, ObjectSet, PLAIN, ValueId, normalise, union};
+use super::plain::PlainUse;
 use super::timeline::EventKind;
 use ruff_python_ast::{self as ast, Expr};
 use ruff_text_size::{Ranged, TextRange};
@@ -125,6 +126,11 @@ impl CaptureInterpreter<'_> {
     /// Applies an operator in place, and returns what is bound then: numbers are new, tensors and lists the same.
     fn in_place(&mut self, range: TextRange, before: ValueId, operand: ValueId) -> ValueId {
         let objects = self.table.objects_of(before);
+        if self.run_unless_plain(range, &[before, operand], PlainUse::Operator) {
+            let made = self.unknown_result(range, &[before, operand]);
+            let objects = union(&objects, &self.table.objects_of(made));
+            return self.value_of(objects);
+        }
         let mut after = ObjectSet::new();
         let mut writes = ObjectSet::new();
         let mut reads = self.deep_roots(&[operand]);
@@ -177,7 +183,9 @@ impl CaptureInterpreter<'_> {
             self.record(range, EventKind::InPlace, reads, writes);
         }
         normalise(&mut after);
-        self.value_of(after)
+        let after = self.value_of(after);
+        self.note_derived(after, &[before]);
+        after
     }
 
     pub(crate) fn store_attribute(&mut self, range: TextRange, object: ValueId, name: &str, value: ValueId) {
@@ -193,7 +201,11 @@ impl CaptureInterpreter<'_> {
         }
         if objects.contains(&EXTERNAL) {
             writes.push(EXTERNAL);
-            self.guard_plain(range, object);
+            if self.run_unless_plain(range, &[object], PlainUse::Store(name)) {
+                self.escape_value(value);
+            }
+            // Later loads may find another object.
+            self.has_run_code = true;
         }
         let reads = if writes.is_empty() { Vec::new() } else { self.deep_roots(&[value]) };
         // The value escapes after the store, which writes what had escaped before.
@@ -211,6 +223,7 @@ impl CaptureInterpreter<'_> {
     pub(crate) fn store_element(&mut self, range: TextRange, container: ValueId, index: ValueId, value: ValueId) {
         let objects = self.table.objects_of(container);
         let mut writes = ObjectSet::new();
+        self.run_unless_plain(range, &[container, index, value], PlainUse::Operator);
         let mut reads = self.deep_roots(&[index]);
         for &each in objects.iter() {
             match self.table.present_kind(each) {
@@ -226,7 +239,6 @@ impl CaptureInterpreter<'_> {
                 ObjectKind::External => {
                     writes.push(EXTERNAL);
                     reads.extend(self.deep_roots(&[value]));
-                    self.guard_plain(range, container);
                 }
                 _ => {
                     writes.extend(self.table.object(each).roots.clone());
@@ -236,6 +248,7 @@ impl CaptureInterpreter<'_> {
         }
         self.record(range, EventKind::Store, reads, writes);
         if objects.contains(&EXTERNAL) {
+            self.has_run_code = true;
             // It may be a list or dict, which keeps the references from now on.
             self.escape_value(value);
             self.escape_value(index);

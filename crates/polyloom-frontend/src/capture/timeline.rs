@@ -105,17 +105,61 @@ pub(crate) struct NameBindingEvent {
 #[derive(Clone, Debug)]
 pub(crate) struct CallEvent {
     pub(crate) op: std::sync::Arc<str>,
+    /// The dotted path of the op.
+    pub(crate) path: std::sync::Arc<str>,
     /// The index of its event.
     pub(crate) at: u32,
     pub(crate) block: u32,
     pub(crate) operands: Vec<OperandEvent>,
+    /// The arguments as they are passed, keyword and operands.
+    pub(crate) arguments: Vec<(Option<std::sync::Arc<str>>, OperandTree)>,
     /// The objects that are its results.
     pub(crate) results: Vec<ObjectId>,
     pub(crate) is_fusable: bool,
     pub(crate) span: Span,
     pub(crate) statement: Span,
     pub(crate) inlined_at: Vec<Span>,
-    /// The local names that hold values when it runs.
+    /// The local names that hold values when it runs, the function's own before those of helpers.
+    pub(crate) names: Vec<(Rc<str>, ValueId)>,
+    /// The number of the function's own among them.
+    pub(crate) n_own_names: usize,
+}
+
+/// An argument of an op: one operand, or those of a list whose elements are known.
+#[derive(Clone, Debug)]
+pub(crate) enum OperandTree {
+    /// An operand, by its index.
+    One(usize),
+    List(Vec<OperandTree>),
+}
+
+/// A name that is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NameLoadEvent {
+    /// The number of events before it.
+    pub(crate) at: u32,
+    pub(crate) value: ValueId,
+    /// The expression, or nothing if the name is read by a statement in place.
+    pub(crate) span: Span,
+    /// The outermost helper call around it.
+    pub(crate) inlined_at: Option<Span>,
+}
+
+/// A call of a helper whose body has been walked.
+#[derive(Clone, Debug)]
+pub(crate) struct InlinedCallEvent {
+    pub(crate) span: Span,
+    /// The helper calls around it.
+    pub(crate) inlined_at: Vec<Span>,
+    /// The events of its body: the first, and the one after the last.
+    pub(crate) events: std::ops::Range<u32>,
+    pub(crate) source: super::object::FunctionSource,
+    /// True if it is defined outside of the function.
+    pub(crate) is_free: bool,
+    pub(crate) positional: Vec<ValueId>,
+    pub(crate) keywords: Vec<(String, ValueId)>,
+    pub(crate) result: ValueId,
+    /// The names of the function that hold values when its body begins.
     pub(crate) names: Vec<(Rc<str>, ValueId)>,
 }
 
@@ -135,6 +179,9 @@ pub(crate) struct Timeline {
     pub(crate) blocks: Vec<CaptureBlock>,
     pub(crate) bindings: Vec<NameBindingEvent>,
     pub(crate) tries: Vec<TryRegion>,
+    pub(crate) inlined: Vec<InlinedCallEvent>,
+    /// The names that are read, those of walks of a loop that did not count included.
+    pub(crate) loads: Vec<NameLoadEvent>,
 }
 
 /// A length of a [`Timeline`], to cut it back to.
@@ -145,6 +192,7 @@ pub(crate) struct TimelineMark {
     blocks: usize,
     bindings: usize,
     tries: usize,
+    inlined: usize,
 }
 
 impl Timeline {
@@ -155,6 +203,7 @@ impl Timeline {
             blocks: self.blocks.len(),
             bindings: self.bindings.len(),
             tries: self.tries.len(),
+            inlined: self.inlined.len(),
         }
     }
 
@@ -164,6 +213,7 @@ impl Timeline {
         self.blocks.truncate(mark.blocks);
         self.bindings.truncate(mark.bindings);
         self.tries.truncate(mark.tries);
+        self.inlined.truncate(mark.inlined);
     }
 
     /// The index of the next event.

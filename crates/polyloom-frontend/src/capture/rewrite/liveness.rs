@@ -1,0 +1,86 @@
+//! Which results of a group are needed outside of it.
+
+use super::own_text::{SiteParent, bytes};
+use super::segment::SegmentBuilder;
+use super::unit::{SiteUnit, UnitValue, leaves};
+use crate::capture::object::ObjectId;
+use crate::capture::timeline::{EventKind, NameLoadEvent};
+use rustc_hash::FxHashSet;
+
+impl<'a> SegmentBuilder<'a, '_> {
+    /// Returns the members whose results something outside of the group may look at, ascending.
+    pub(super) fn live_members(&self, units: &[SiteUnit<'a>]) -> Vec<usize> {
+        let mut live: Vec<usize> = (0..self.calls.len()).filter(|&member| self.is_live(member, units)).collect();
+        if live.is_empty() {
+            live.push(self.calls.len() - 1);
+        }
+        live
+    }
+
+    fn is_live(&self, member: usize, units: &[SiteUnit<'a>]) -> bool {
+        if self.has_dynamic_code() {
+            return true;
+        }
+        let Some(unit) = units.iter().find(|unit| unit.members.contains(&member)) else { return true };
+        if unit.result == member {
+            let is_outside = match &unit.parent {
+                SiteParent::Argument(range) => !units.iter().any(|other| other.range == *range),
+                SiteParent::Names(names) => names.iter().any(|name| !self.is_own_name(name)),
+                SiteParent::Nothing => false,
+                SiteParent::Other => true,
+            };
+            if is_outside {
+                return true;
+            }
+        } else if unit.helper.is_some() {
+            // A helper's names are gone when it has returned.
+            return false;
+        }
+        self.outside_loads(member, units).next().is_some()
+    }
+
+    /// True if code that reaches every name runs somewhere.
+    pub(super) fn has_dynamic_code(&self) -> bool {
+        self.interpreter.timeline.events.iter().any(|event| event.kind == EventKind::Dynamic)
+    }
+
+    /// True if a name is local to the function, and functions inside of it do not use it.
+    pub(super) fn is_own_name(&self, name: &str) -> bool {
+        self.interpreter.frames.first().is_some_and(|frame| frame.scope.locals.contains(name))
+            && !self.own.captured.contains(name)
+    }
+
+    /// Returns the names that read the result of a member and are no argument of a member.
+    pub(super) fn outside_loads(
+        &self,
+        member: usize,
+        units: &[SiteUnit<'a>],
+    ) -> impl Iterator<Item = &'a NameLoadEvent> {
+        let result = self.call(member).results[0];
+        let older = self.interpreter.table.older_of(result);
+        let is_result = move |id: &ObjectId| *id == result || Some(*id) == older;
+        let mut inside: FxHashSet<(u32, u32)> = FxHashSet::default();
+        for unit in units {
+            for leaf in leaves(unit) {
+                let is_member = match leaf.value {
+                    UnitValue::One(_, Some((of, operand))) => self.producer(of, operand) == Some(member),
+                    UnitValue::One(value, None) => self.interpreter.table.objects_of(value)[..] == [result],
+                    UnitValue::List(_) => false,
+                };
+                if leaf.expr.is_name_expr() && is_member {
+                    inside.insert(bytes(leaf.expr));
+                }
+            }
+        }
+        let helpers: Vec<_> = units.iter().filter_map(|unit| Some(unit.helper?.span)).collect();
+        let interpreter = self.interpreter;
+        let file = self.call_file();
+        interpreter.timeline.loads.iter().filter(move |load| {
+            let in_helper = load.inlined_at.is_some_and(|span| helpers.contains(&span));
+            let is_own = load.span.file == file && load.inlined_at.is_none();
+            let is_argument = is_own && inside.contains(&(load.span.start, load.span.end));
+            let is_read = || interpreter.table.objects_of(load.value).iter().any(is_result);
+            !is_argument && !in_helper && is_read()
+        })
+    }
+}

@@ -1,0 +1,191 @@
+//! The calls in a function's own text that can be rewritten: those of its own scope.
+
+use crate::capture::scope::UsedNames;
+use ruff_python_ast::visitor::{self, Visitor};
+use ruff_python_ast::{self as ast, Expr, Stmt};
+use ruff_text_size::{Ranged, TextRange};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The calls of a function's own scope, by range, and what matters of their surroundings.
+#[derive(Default)]
+pub(super) struct OwnText<'a> {
+    pub(super) calls: FxHashMap<TextRange, OwnCall<'a>>,
+    /// The names that functions and classes inside of it use.
+    pub(super) captured: FxHashSet<String>,
+    parent: SiteParent,
+    n_protections: usize,
+}
+
+pub(super) struct OwnCall<'a> {
+    pub(super) call: &'a ast::ExprCall,
+    pub(super) parent: SiteParent,
+    /// True if it is inside of a `try` or `with`, after which the function may go on with the names that it has bound.
+    pub(super) is_protected: bool,
+}
+
+/// What becomes of the value of a call.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) enum SiteParent {
+    /// It is an argument of the call with this range, or in a list or tuple that is one.
+    Argument(TextRange),
+    /// It is bound to these names, and to nothing else.
+    Names(Vec<String>),
+    /// It is dropped.
+    Nothing,
+    #[default]
+    Other,
+}
+
+impl<'a> OwnText<'a> {
+    pub(super) fn of(def: &'a ast::StmtFunctionDef) -> OwnText<'a> {
+        let mut text = OwnText::default();
+        text.visit_body(&def.body);
+        text
+    }
+
+    fn visit_with(&mut self, parent: SiteParent, expr: &'a Expr) {
+        self.parent = parent;
+        self.visit_expr(expr);
+        self.parent = SiteParent::Other;
+    }
+
+    fn capture(&mut self, used: UsedNames) {
+        self.captured.extend(used.loaded);
+        self.captured.extend(used.nonlocals);
+    }
+}
+
+/// Returns the names of targets, if these are names.
+fn target_names(targets: &[&Expr]) -> Option<Vec<String>> {
+    targets.iter().map(|target| Some(target.as_name_expr()?.id.to_string())).collect()
+}
+
+/// Returns names with the values that they are bound to, if an assignment is `x, y = a, b`.
+fn paired(assign: &ast::StmtAssign) -> Option<Vec<(String, &Expr)>> {
+    let elements = |expr: &'_ Expr| match expr {
+        Expr::Tuple(tuple) => Some(tuple.elts.clone()),
+        Expr::List(list) => Some(list.elts.clone()),
+        _ => None,
+    };
+    let [target] = &assign.targets[..] else { return None };
+    let targets = elements(target)?;
+    let values = match &*assign.value {
+        Expr::Tuple(tuple) => &tuple.elts,
+        Expr::List(list) => &list.elts,
+        _ => return None,
+    };
+    let names = target_names(&targets.iter().collect::<Vec<_>>())?;
+    let is_plain = names.len() == values.len() && !values.iter().any(Expr::is_starred_expr);
+    is_plain.then(|| names.into_iter().zip(values).collect())
+}
+
+impl<'a> Visitor<'a> for OwnText<'a> {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::FunctionDef(_) | Stmt::ClassDef(_) => {
+                self.capture(UsedNames::of_body(std::slice::from_ref(stmt), Vec::new()));
+            }
+            Stmt::Assign(assign) if let Some(pairs) = paired(assign) => {
+                for (name, value) in pairs {
+                    self.visit_with(SiteParent::Names(vec![name]), value);
+                }
+            }
+            Stmt::Assign(assign) => {
+                let names = target_names(&assign.targets.iter().collect::<Vec<_>>());
+                self.visit_with(names.map_or(SiteParent::Other, SiteParent::Names), &assign.value);
+                assign.targets.iter().for_each(|target| self.visit_expr(target));
+            }
+            Stmt::AnnAssign(assign) => {
+                let names = target_names(&[&*assign.target]);
+                if let Some(value) = &assign.value {
+                    self.visit_with(names.map_or(SiteParent::Other, SiteParent::Names), value);
+                }
+                self.visit_expr(&assign.target);
+            }
+            Stmt::Expr(each) => self.visit_with(SiteParent::Nothing, &each.value),
+            Stmt::Try(_) | Stmt::With(_) => {
+                self.n_protections += 1;
+                visitor::walk_stmt(self, stmt);
+                self.n_protections -= 1;
+            }
+            _ => visitor::walk_stmt(self, stmt),
+        }
+    }
+
+    fn visit_annotation(&mut self, _: &'a Expr) {}
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        let parent = std::mem::take(&mut self.parent);
+        match expr {
+            Expr::Call(call) => {
+                let is_protected = self.n_protections > 0;
+                self.calls.insert(call.range(), OwnCall { call, parent, is_protected });
+                self.visit_expr(&call.func);
+                for argument in &call.arguments.args {
+                    self.visit_with(SiteParent::Argument(call.range()), argument);
+                }
+                for keyword in &call.arguments.keywords {
+                    self.visit_with(SiteParent::Argument(call.range()), &keyword.value);
+                }
+            }
+            Expr::List(ast::ExprList { elts, .. }) | Expr::Tuple(ast::ExprTuple { elts, .. })
+                if matches!(parent, SiteParent::Argument(_)) =>
+            {
+                elts.iter().for_each(|element| self.visit_with(parent.clone(), element));
+            }
+            Expr::Lambda(_) | Expr::Generator(_) => self.capture(UsedNames::of_expr(expr)),
+            // Python before 3.12 knows no positions inside of them, and comprehensions are scopes of their own.
+            Expr::ListComp(_) | Expr::SetComp(_) | Expr::DictComp(_) | Expr::FString(_) | Expr::TString(_) => {}
+            _ => visitor::walk_expr(self, expr),
+        }
+    }
+}
+
+/// Returns the positional arguments and the keyword arguments of a call, unless `*` or `**` is among them.
+pub(super) fn plain_arguments(call: &ast::ExprCall) -> Option<Vec<(Option<&str>, &Expr)>> {
+    let mut arguments = Vec::new();
+    for argument in &call.arguments.args {
+        if argument.is_starred_expr() {
+            return None;
+        }
+        arguments.push((None, argument));
+    }
+    for keyword in &call.arguments.keywords {
+        arguments.push((Some(keyword.arg.as_ref()?.as_str()), &keyword.value));
+    }
+    Some(arguments)
+}
+
+/// True if evaluating an expression may run code, or bind a name.
+pub(super) fn may_run_code(expr: &Expr) -> bool {
+    match expr {
+        Expr::Call(_) | Expr::Named(_) | Expr::Await(_) | Expr::Yield(_) | Expr::YieldFrom(_) => true,
+        Expr::ListComp(_) | Expr::SetComp(_) | Expr::DictComp(_) | Expr::FString(_) | Expr::TString(_) => true,
+        Expr::Name(_) => false,
+        _ if expr.is_literal_expr() => false,
+        // An attribute or an operator may be code of a class, which rebinds globals and names of the closure.
+        _ => true,
+    }
+}
+
+/// True if an expression is a literal that Python's `ast.literal_eval` reads.
+pub(super) fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::FString(_) | Expr::TString(_) => false,
+        Expr::UnaryOp(unary) => unary.op == ast::UnaryOp::USub && unary.operand.is_number_literal_expr(),
+        _ => expr.is_literal_expr() && !expr.is_ellipsis_literal_expr(),
+    }
+}
+
+/// Returns the dotted path of an attribute of a name, as it is written.
+pub(super) fn is_dotted(expr: &Expr) -> bool {
+    match expr {
+        Expr::Attribute(attribute) => attribute.value.is_name_expr() || is_dotted(&attribute.value),
+        _ => false,
+    }
+}
+
+/// Returns the range of an expression as a pair of bytes.
+pub(super) fn bytes(ranged: &impl Ranged) -> (u32, u32) {
+    (ranged.range().start().to_u32(), ranged.range().end().to_u32())
+}

@@ -1,0 +1,209 @@
+"""`fuse`: tensor functions whose `ops.*` calls run as few kernels."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import weakref
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, NamedTuple, TypeVar, overload
+
+from polyloom._errors import CompileError, Diagnostic
+from polyloom._fusion import Fusion, GroupList, trampoline
+from polyloom._fusion_drawing import drawn
+from polyloom._fusion_names import FUSION, source_of
+
+__all__ = ["fuse", "stats"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_fusions: weakref.WeakSet[Fusion] = weakref.WeakSet()
+
+
+class CacheInfo(NamedTuple):
+    """What a fused function has compiled and how often that was used.
+
+    Attributes
+    ----------
+    hits : int
+        Calls that ran code that was there.
+    misses : int
+        Analyses of the function: one for its first call, and one each time that a name had come to refer to another
+        object.
+    size : int
+        Groups of the code that runs now.
+    """
+
+    hits: int
+    misses: int
+    size: int
+
+
+@overload
+def fuse(function: F, /, *, strict: bool = False, fuse: bool = True) -> F: ...
+@overload
+def fuse(*, strict: bool = False, fuse: bool = True) -> Callable[[F], F]: ...
+def fuse(function: Any = None, /, *, strict: bool = False, fuse: bool = True) -> Any:
+    """Makes the `ops.*` calls of a function run as few kernels, wherever nobody can tell the difference.
+
+    The function is analysed when it is first called. What is not a call of `ops` runs as the Python that it is, in its
+    order; where analysis is not sure, calls stay apart. The result is a function with the same name, signature and
+    closure, whose tracebacks show the lines of the original. It has the attributes `explain(json=False)`, `graph()`,
+    `groups`, `cache_info()` and `cache_clear()`, and `__wrapped__` is the function as it was.
+
+    Parameters
+    ----------
+    function : callable
+        A function, static method or class method that is defined in a file or a notebook cell.
+    strict : bool
+        Raise `CompileError` at the first call if not all calls run as one kernel.
+    fuse : bool
+        With `False`, run each op by itself, to compare.
+
+    Raises
+    ------
+    CompileError
+        The function is a generator or a coroutine.
+    OSError
+        Its text is not available.
+    RuntimeError
+        Its file has changed since it was loaded.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> from polyloom import ops
+    >>> @loom.fuse
+    ... def scaled(a, b):
+    ...     return ops.relu(ops.add(a, b))
+    >>> print(scaled.explain())
+    scaled: 2 calls, 1 group
+      group 0: ops.add (line 3), ops.relu (line 3); runs at its first or its last call
+    <BLANKLINE>
+    """
+    if function is None:
+        return functools.partial(_fused, is_strict=strict, is_on=fuse)
+    return _fused(function, is_strict=strict, is_on=fuse)
+
+
+def _fused(function: Any, *, is_strict: bool, is_on: bool) -> Any:
+    if isinstance(function, (staticmethod, classmethod)):
+        return type(function)(_fused(function.__func__, is_strict=is_strict, is_on=is_on))
+    if type(function) is not FunctionType:
+        raise TypeError(f"fuse takes a function that is written in Python, not {type(function).__name__!r}")
+    known = function.__dict__.get(FUSION)
+    if known is not None:
+        function = known.original
+    if function.__name__ == "<lambda>":
+        raise OSError(
+            "a lambda has no text of its own that could be fused: write it as a function with `def`, in a file or a "
+            "notebook cell"
+        )
+    lines = source_of(function)
+    _check_kind(function, lines)
+    fusion = Fusion(function, lines, is_strict, is_on)
+    made = trampoline(fusion)
+    functools.update_wrapper(made, function)
+    made.__doc__ = function.__doc__
+    fusion.function = made
+    _fusions.add(fusion)
+    surface = {
+        FUSION: fusion,
+        "explain": functools.partial(_explain, fusion),
+        "graph": functools.partial(_graph, fusion),
+        "groups": GroupList(fusion),
+        "cache_info": functools.partial(_cache_info, fusion),
+        "cache_clear": functools.partial(_cache_clear, fusion),
+    }
+    made.__dict__.update(surface)
+    return made
+
+
+def _check_kind(function: FunctionType, lines: list[str]) -> None:
+    kinds = [
+        (inspect.isasyncgenfunction, "an asynchronous generator"),
+        (inspect.iscoroutinefunction, "a coroutine"),
+        (inspect.isgeneratorfunction, "a generator"),
+    ]
+    kind = next((name for is_kind, name in kinds if is_kind(function)), None)
+    if kind is None:
+        return
+    code = function.__code__
+    at = next((n for n in range(code.co_firstlineno, len(lines) + 1) if "def " in lines[n - 1]), code.co_firstlineno)
+    text = lines[at - 1].rstrip("\n")
+    column = max(text.find(function.__name__), 0) + 1
+    end = column + len(function.__name__)
+    message = f"`{function.__name__}` is {kind}, and others run while it is suspended, so that it cannot be fused"
+    help_ = "fuse a plain function with the `ops.*` calls, and call that"
+    margin = " " * len(str(at))
+    rendered = (
+        f"error[PL0304]: {message}\n{margin}--> {code.co_filename}:{at}:{column}\n{margin} |\n{at} | {text}\n"
+        f"{margin} | {' ' * (column - 1)}{'^' * len(function.__name__)}\n{margin} |\n{margin} = help: {help_}\n"
+    )
+    found = Diagnostic("PL0304", "error", message, help_, code.co_filename, at, column, at, end, function.__name__)
+    raise CompileError([found], rendered, text)
+
+
+def _explain(fusion: Fusion, *arguments: Any, json: bool = False) -> Any:
+    """Says which calls run as one kernel, and which statements end chains: as text with carets, or as plain data."""
+    analysis = fusion.analysed()
+    report = _report(fusion)
+    if json:
+        return report
+    text = str(analysis.captured.explanation())
+    for call, reason in report["left"]:
+        text += f"  ops.{report['calls'][call]} (line {report['lines'][call]}) runs by itself: {reason}\n"
+    return text
+
+
+def _report(fusion: Fusion) -> dict[str, Any]:
+    analysis = fusion.analysed()
+    report: dict[str, Any] = json.loads(analysis.captured.report())
+    report["left"] = analysis.plan["left"]
+    report["kernels"] = [{"calls": group.calls, "exec_at": group.moment} for group in analysis.groups]
+    return report
+
+
+def _graph(fusion: Fusion) -> str:
+    """Draws the calls, groups as boxes and breaks as dashed lines with their reasons, as the text of an SVG."""
+    return drawn(_report(fusion), json.loads(fusion.analysed().captured.rewriting()))
+
+
+def _cache_info(fusion: Fusion) -> CacheInfo:
+    n_calls = int(repr(fusion.n_calls)[len("count(") : -1])
+    analyses = fusion.analyses
+    return CacheInfo(n_calls, len(analyses), len(analyses[-1].groups) if analyses else 0)
+
+
+def _cache_clear(fusion: Fusion) -> None:
+    """Forgets analyses and compiled groups. The next call makes them anew."""
+    fusion.forget()
+
+
+def stats() -> dict[str, int]:
+    """Counts what fused functions have done so far.
+
+    Returns
+    -------
+    dict
+        `calls` of fused functions that are alive; `group_runs`; `guard_failures`: groups that did not run because names,
+        types or shapes did not fit; `originals`: calls that ran as they are written.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> sorted(loom.stats())
+    ['analyses', 'calls', 'group_runs', 'guard_failures', 'originals']
+    """
+    totals = dict.fromkeys(("calls", "group_runs", "guard_failures", "originals", "analyses"), 0)
+    for fusion in list(_fusions):
+        info = _cache_info(fusion)
+        totals["calls"] += info.hits
+        totals["analyses"] += info.misses
+        totals["guard_failures"] += fusion.n_refusals
+        totals["originals"] += fusion.n_kept_out
+        for analysis in fusion.analyses:
+            totals["group_runs"] += sum(getattr(group.native, "n_runs", 0) for group in analysis.groups)
+    return totals

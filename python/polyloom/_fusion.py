@@ -1,0 +1,383 @@
+"""Analyses fused functions, and makes the code that they run."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType, FunctionType
+from typing import Any, cast
+
+from polyloom import _native
+from polyloom._errors import CompileError, Diagnostic
+from polyloom._fusion_names import NameResolver, op_of, unit_of
+from polyloom._fusion_rewrite import FunctionRewriter, TextIndex, compiled, definition
+
+# The native class that runs a group: `FusionGroup(name, calls, outputs, guards)`.
+FusionGroup: Any = getattr(_native, "FusionGroup", None)
+
+# How often a function is analysed again because a name refers to another object. After that it runs as it is written.
+MAX_VERSIONS = 8
+
+
+class GroupList(Sequence["Group"]):
+    """The groups of a function, which is analysed when they are first looked at."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self._fusion = fusion
+
+    def __len__(self) -> int:
+        return len(self._fusion.analysed().groups)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._fusion.analysed().groups[index]
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self._fusion.analysed().groups)
+
+    def __repr__(self) -> str:
+        return repr(self._fusion.analysed().groups)
+
+
+class Group:
+    """Calls that run as one kernel. What the native group can do, its forms among it, this can too.
+
+    Attributes
+    ----------
+    name : str
+        The function's name with a number.
+    calls : list of int
+        Its calls, by their number in evaluation order.
+    moment : {"first", "last"}
+        The call in whose place it runs.
+    native : FusionGroup
+        The group itself.
+    """
+
+    def __init__(self, name: str, calls: list[int], moment: str, native: Any) -> None:
+        self.name, self.calls, self.moment, self.native = name, calls, moment, native
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.native, name)
+
+    def __repr__(self) -> str:
+        return f"<group {self.name}: calls {self.calls}, run at the {self.moment}>"
+
+
+class Version:
+    """One analysis of a function, with the code that it led to."""
+
+    def __init__(self, captured: Any, resolver: NameResolver, plan: dict[str, Any]) -> None:
+        self.captured, self.resolver, self.plan = captured, resolver, plan
+        self.groups: list[Group] = []
+        self.callees: list[list[Callable[..., Any]]] = []
+        # For each group, the guard that tells if the names of its ops are still what they were.
+        self.names: list[Any] = []
+
+    def is_current(self) -> bool:
+        """True if every name still refers to the object that it did."""
+        for where, name, value in self.resolver.guards:
+            if name is None:
+                try:
+                    found = where.cell_contents
+                except ValueError:
+                    return False
+            else:
+                found = where.get(name)
+            if found is not value:
+                return False
+        if any(name in names for names, name in self.resolver.absent):
+            return False
+        return all(
+            function.__code__ is code and function.__defaults__ is defaults and function.__kwdefaults__ is by_name
+            for function, code, defaults, by_name in self.resolver.functions
+        )
+
+
+class Fusion:
+    """What belongs to a fused function: its original, its analyses, and counters."""
+
+    def __init__(self, original: FunctionType, lines: list[str], is_strict: bool, is_on: bool) -> None:
+        self.original, self.lines = original, lines
+        self.is_strict, self.is_on = is_strict, is_on
+        self.names = original.__globals__
+        self.function: FunctionType = original
+        # The code that analyses the function when it is called.
+        self.start: CodeType = original.__code__
+        self.is_forgotten = False
+        text = "".join(lines)
+        self.prefix = next(name for n in itertools.count() if (name := "_loom" + "_" * n) not in text)
+        # What the code of each version reads when it is entered.
+        self.versions: list[tuple[Any, ...]] = []
+        self.analyses: list[Version] = []
+        self.lock = threading.RLock()
+        self.clear()
+
+    def clear(self) -> None:
+        """Sets the counters to zero."""
+        self.n_calls = itertools.count()
+        self.count = self.n_calls.__next__
+        self.n_refusals = 0
+        self.n_kept_out = 0
+
+    def first_call(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Analyses the function, and calls it."""
+        with self.lock:
+            if not self.analyses or self.is_forgotten:
+                self.is_forgotten = False
+                self.renew(len(self.versions) - 1)
+        return self.function(*arguments, **named)
+
+    # The rewritten code calls these three, where a group does not run.
+
+    def keep_out(self, version: int) -> None:
+        """Notes a call that runs as it is written: a value from outside is of a class that may run code, or a name has
+        changed."""
+        self.n_kept_out += 1
+        self._renew_if_changed(version)
+
+    def refused(self, version: int, number: int) -> None:
+        """Notes that a group did not run. Where names have changed, later calls run code for what they are now."""
+        self.n_refusals += 1
+        self._renew_if_changed(version)
+
+    def _renew_if_changed(self, version: int) -> None:
+        if version + 1 == len(self.versions) and not self.analyses[version].is_current():
+            self.renew(version)
+
+    def run_calls(self, version: int, number: int, n: int, *values: Any) -> list[Any]:
+        """Runs the first calls of a group one by one, over its external values."""
+        group = self.analyses[version].plan["groups"][number]
+        results: list[Any] = []
+
+        def operand(described: Any) -> Any:
+            ((kind, value),) = described.items()
+            if kind == "in":
+                return values[value]
+            if kind == "call":
+                return results[value]
+            return _literal(value) if kind == "const" else [operand(each) for each in value]
+
+        for member, op in zip(group["members"][:n], self.analyses[version].callees[number], strict=False):
+            named = {name: operand(each) for name, each in member["keywords"]}
+            results.append(op(*[operand(each) for each in member["arguments"]], **named))
+        return results
+
+    # Analysis.
+
+    def forget(self) -> None:
+        """Lets the next call analyse the function anew."""
+        with self.lock:
+            self.function.__code__ = self.start
+            # Calls that are running read what their version has.
+            self.is_forgotten = True
+            self.clear()
+
+    def analysed(self) -> Version:
+        """The latest analysis."""
+        with self.lock:
+            if not self.analyses:
+                self.renew(-1)
+            return self.analyses[-1]
+
+    def renew(self, version: int) -> None:
+        """Analyses the function, unless that has been done since `version`, and lets later calls run the new code."""
+        with self.lock:
+            if version + 1 != len(self.versions):
+                return
+            analysis = self._analyse()
+            try:
+                code, parts = self._code(analysis, version + 1)
+            except (AttributeError, LookupError):
+                # The tree has a form that the plan does not fit, so that nothing is fused.
+                analysis.plan = {**analysis.plan, "groups": []}
+                analysis.groups, analysis.callees, analysis.names = [], [], []
+                code, parts = self._code(analysis, version + 1)
+            if self.is_strict:
+                self._check_strict(analysis)
+            self.analyses.append(analysis)
+            self.versions.append(parts)
+            self.function.__code__ = code
+
+    def _analyse(self) -> Version:
+        code = self.original.__code__
+        resolver = NameResolver(self.original)
+        unit = unit_of(code.co_filename, self.lines)
+        captured = _native.CapturedFunction(unit, code.co_firstlineno, self.original, resolver)
+        plan = json.loads(captured.rewriting())
+        if FusionGroup is None or not self.is_on or len(self.versions) >= MAX_VERSIONS:
+            plan = {**plan, "groups": []}
+        return Version(captured, resolver, plan)
+
+    def _code(self, analysis: Version, version: int) -> tuple[CodeType, tuple[Any, ...]]:
+        code, plan = self.original.__code__, analysis.plan
+        node, _ = definition(self.lines, code)
+        free = (*code.co_freevars, self.prefix)
+        if not plan["groups"]:
+            node.body = [*_with_reading(node.body, self.prefix)]
+            return compiled(node, code, free, _private_class(self.original), self.original.__qualname__), ()
+        parameters = [root["parameter"] for each in plan["plain"] if "parameter" in (root := each["root"])]
+        parameters = list(dict.fromkeys(parameters))
+        rewriter = FunctionRewriter(plan, TextIndex(self.lines), self.prefix, version)
+        node = rewriter.rewritten(node, parameters, code.co_freevars)
+        made = compiled(node, code, free, _private_class(self.original), self.original.__qualname__)
+        entry = self._entry_guard(analysis, parameters)
+        for number, group in enumerate(plan["groups"]):
+            self._make_group(analysis, number, group)
+        constants = [analysis.resolver.objects.get(path) or op_of(path) for path in rewriter.constants]
+        runners = [group.native for group in analysis.groups]
+        return made, (entry, *runners, *analysis.names, *constants)
+
+    def _entry_guard(self, analysis: Version, parameters: list[str]) -> Any:
+        resolver = analysis.resolver
+        class_ = _private_class(self.original)
+        rows: list[Any] = []
+        for each in analysis.plan["plain"]:
+            ((kind, name),) = each["root"].items()
+            if kind == "parameter":
+                root: Any = parameters.index(name)
+            elif name in resolver.cells:
+                root = resolver.cells[name]
+            else:
+                root = (self.names, name)
+            path, attributes, stored = (
+                [_mangled(name, class_) for name in each[key]] for key in ("path", "loaded", "stored")
+            )
+            rows.append((root, path, each["has_operators"], each["is_single"], attributes, stored))
+        return _native.EntryGuard(rows, resolver.guards, resolver.absent, resolver.functions)
+
+    def _make_group(self, analysis: Version, number: int, group: dict[str, Any]) -> None:
+        paths = [member["path"] for member in group["members"]]
+        callees = [analysis.resolver.objects.get(path) or op_of(path) for path in paths]
+        analysis.callees.append(callees)
+        # Names of modules on the way to an op, and the names of the ops themselves.
+        on_the_way = {path.rpartition(".")[0] for path in paths} | {"polyloom"}
+        guards = [
+            guard
+            for guard in analysis.resolver.guards
+            if any(guard[2] is callee for callee in callees) or getattr(guard[2], "__name__", None) in on_the_way
+        ]
+        # An import in the function itself binds what the module has.
+        for path, callee in zip(paths, callees, strict=True):
+            module, _, name = path.rpartition(".")
+            guards.append((vars(sys.modules[module]), name, callee))
+        calls = [
+            (
+                member["path"].rpartition(".")[2],
+                [_operand(each) for each in member["arguments"]],
+                {name: _operand(each) for name, each in member["keywords"]},
+            )
+            for member in group["members"]
+        ]
+        name = f"{self.original.__name__}_{number}"
+        analysis.names.append(_native.EntryGuard([], guards, [], []))
+        native = FusionGroup(name, calls, group["outputs"], guards)
+        analysis.groups.append(Group(name, group["calls"], group["moment"], native))
+
+    def _check_strict(self, analysis: Version) -> None:
+        report = json.loads(analysis.captured.report())
+        n_calls = len(report["calls"])
+        if n_calls < 2 or (len(analysis.groups) == 1 and len(analysis.groups[0].calls) == n_calls):
+            return
+        code = self.original.__code__
+        diagnostics = [
+            Diagnostic(
+                "PL0304",
+                "error",
+                each["reason"],
+                each["help"],
+                each["file"],
+                each["line"],
+                each["column"],
+                each["line"],
+                each["column"],
+            )
+            for each in report["breaks"]
+        ]
+        if not diagnostics:
+            reason = (
+                f"{n_calls} calls run as {n_calls - sum(len(group.calls) - 1 for group in analysis.groups)} kernels"
+            )
+            left = analysis.plan["left"]
+            if left:
+                reason += f": `ops.{report['calls'][left[0][0]]}` is left alone, since {left[0][1]}"
+            line = code.co_firstlineno
+            diagnostics = [
+                Diagnostic(
+                    "PL0304",
+                    "error",
+                    reason,
+                    "call the function without `strict=True`",
+                    code.co_filename,
+                    line,
+                    1,
+                    line,
+                    1,
+                )
+            ]
+        raise CompileError(diagnostics, analysis.captured.explanation(), None)
+
+
+def _literal(text: str) -> Any:
+    return ast.literal_eval(text)
+
+
+def _operand(described: dict[str, Any]) -> tuple[str, Any]:
+    ((kind, value),) = described.items()
+    if kind == "const":
+        return kind, _literal(value)
+    return (kind, [_operand(each) for each in value]) if kind == "list" else (kind, value)
+
+
+def _with_reading(body: list[Any], name: str) -> list[Any]:
+    """The body of a function that reads a name of its closure and does nothing with it."""
+    has_doc = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+    at = int(has_doc and len(body) > 1)
+    reading = ast.copy_location(ast.Expr(ast.copy_location(ast.Name(name, ast.Load()), body[at])), body[at])
+    return [*body[:at], reading, *body[at:]] if at or not has_doc else [*body, reading]
+
+
+def _mangled(name: str, class_: str | None) -> str:
+    is_private = name.startswith("__") and not name.endswith("__") and class_ is not None
+    return f"_{str(class_).lstrip('_')}{name}" if is_private else name
+
+
+def _private_class(function: FunctionType) -> str | None:
+    """The class whose name mangles the private names of a function."""
+    parts = function.__qualname__.split(".")
+    classes = [
+        part for part, after in zip(parts, parts[1:], strict=False) if part != "<locals>" and after != "<locals>"
+    ]
+    return classes[-1] if classes else None
+
+
+def trampoline(fusion: Fusion) -> FunctionType:
+    """A function in place of the original, which analyses that when it is first called."""
+    original = fusion.original
+    code = original.__code__
+    free = (*code.co_freevars, fusion.prefix)
+    # Names of the closure that are not read would not be in the code.
+    text = (
+        f"def {code.co_name}(*arguments, **named):\n"
+        f"    if False: ({', '.join(free)},)\n"
+        f"    return {fusion.prefix}.first_call(arguments, named)\n"
+    )
+    node = cast(ast.FunctionDef, ast.parse(text).body[0])
+    start = compiled(node, code.replace(co_filename=__file__, co_firstlineno=1), free, None, original.__qualname__)
+    cells = dict(zip(code.co_freevars, original.__closure__ or (), strict=True))
+    cells[fusion.prefix] = types.CellType(fusion)
+    # Every version has the same names in its closure, in the order of their text.
+    function = FunctionType(
+        start,
+        original.__globals__,
+        original.__name__,
+        original.__defaults__,
+        tuple(cells[name] for name in start.co_freevars),
+    )
+    function.__kwdefaults__ = original.__kwdefaults__
+    fusion.start = start
+    return function

@@ -1,0 +1,149 @@
+"""What the names of a fused function refer to, and the guards that hold them to it."""
+
+from __future__ import annotations
+
+import builtins
+import linecache
+import sys
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
+
+from polyloom import _native
+from polyloom._loaded_code import check_unchanged
+
+# The attribute of a fused function that has what belongs to it.
+FUSION = "__polyloom_fusion__"
+
+# The modules whose functions have effects that analysis knows by their names.
+_LIBRARIES = ("numpy", "math", "typing")
+
+_MISSING = object()
+
+# Parsed files by name, with the list of lines they were parsed from.
+_units: dict[str, tuple[list[str], Any]] = {}
+
+
+def source_of(function: FunctionType) -> list[str]:
+    """The lines of a function's file as they were when its code was loaded.
+
+    Raises `OSError` if there is no text, and `RuntimeError` if the text is another now.
+    """
+    file = function.__code__.co_filename
+    linecache.checkcache(file)
+    lines = linecache.getlines(file, function.__globals__)
+    if not lines:
+        raise OSError(
+            f"the source text of {function.__qualname__!r} is not available (it came from {file!r}): functions are fused "
+            "from their text, so define them in a file or a notebook cell, or call them without `fuse`"
+        )
+    check_unchanged(function, lines)
+    return lines
+
+
+def unit_of(file: str, lines: list[str]) -> Any:
+    """The parsed file."""
+    known = _units.get(file)
+    if known is None or known[0] is not lines:
+        known = _units[file] = (lines, _native.SourceUnit(file, "".join(lines)))
+    return known[1]
+
+
+class NameResolver:
+    """Resolves the names of one function; those of its helpers resolve theirs, into the same lists of guards.
+
+    Attributes
+    ----------
+    guards : list of tuple
+        A dictionary with a name, or a cell with `None`, and the object found there.
+    absent : list of tuple
+        Dictionaries with names that must not be in them.
+    functions : list of tuple
+        Functions with their code and defaults.
+    objects : dict
+        Members of modules by dotted path.
+    """
+
+    def __init__(self, function: FunctionType, around: NameResolver | None = None) -> None:
+        self.function = function
+        self.cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        self.guards: list[tuple[Any, str | None, Any]] = [] if around is None else around.guards
+        self.absent: list[tuple[dict[str, Any], str]] = [] if around is None else around.absent
+        self.functions: list[tuple[Any, ...]] = [] if around is None else around.functions
+        self.objects: dict[str, Any] = {} if around is None else around.objects
+
+    def name(self, name: str) -> tuple[Any, ...] | None:
+        """What a global or a name of the closure refers to: a kind and what belongs to it, or nothing."""
+        names = self.function.__globals__
+        where: tuple[Any, str | None]
+        if name in self.cells:
+            try:
+                value = self.cells[name].cell_contents
+            except ValueError:
+                return None
+            where = (self.cells[name], None)
+        elif name in names:
+            value, where = names[name], (names, name)
+        else:
+            value = vars(builtins).get(name, _MISSING)
+            if value is _MISSING:
+                return None
+            self._add(self.absent, (names, name))
+            self._add(self.guards, (vars(builtins), name, value))
+            return ("builtin",)
+        meaning = self._meaning(value)
+        if meaning is not None:
+            self._add(self.guards, (*where, value))
+        return meaning
+
+    def member(self, path: str, name: str) -> tuple[Any, ...] | None:
+        """What a member of a module refers to, likewise."""
+        module = sys.modules.get(path)
+        if module is None:
+            return None
+        value = vars(module).get(name, _MISSING)
+        if value is _MISSING:
+            return None
+        meaning = self._meaning(value)
+        if meaning is not None:
+            self._add(self.guards, (vars(module), name, value))
+        return meaning
+
+    def _add(self, known: list[Any], guard: tuple[Any, ...]) -> None:
+        if not any(
+            len(each) == len(guard)
+            and all(a is b or a == b if isinstance(a, str) else a is b for a, b in zip(each, guard, strict=True))
+            for each in known
+        ):
+            known.append(guard)
+
+    def _meaning(self, value: Any) -> tuple[Any, ...] | None:
+        if isinstance(value, ModuleType):
+            name = value.__name__
+            return ("path", name) if sys.modules.get(name) is value else None
+        name = getattr(value, "__name__", None)
+        if not isinstance(name, str):
+            return None
+        for library in ("polyloom.ops", "polyloom", *_LIBRARIES):
+            module = sys.modules.get(library)
+            if module is not None and vars(module).get(name, _MISSING) is value:
+                self.objects[f"{library}.{name}"] = value
+                return ("path", f"{library}.{name}")
+        return self._helper(value) if type(value) is FunctionType else None
+
+    def _helper(self, value: FunctionType) -> tuple[Any, ...] | None:
+        fusion = value.__dict__.get(FUSION)
+        function = value if fusion is None else fusion.original
+        try:
+            lines = source_of(function)
+            unit = unit_of(function.__code__.co_filename, lines)
+        except (OSError, RuntimeError, SyntaxError):
+            return None
+        self._add(self.functions, (function, function.__code__, function.__defaults__, function.__kwdefaults__))
+        return ("helper", unit, function.__code__.co_firstlineno, NameResolver(function, self))
+
+
+def op_of(path: str) -> Callable[..., Any]:
+    """The op with a dotted path."""
+    module, _, name = path.rpartition(".")
+    return getattr(sys.modules[module], name)  # type: ignore[no-any-return]

@@ -1,0 +1,50 @@
+"""Random Python functions with `ops.*` calls, run as they are written and fused: nobody may see a difference.
+
+    python scripts/fuzz_fuse.py --programs 20000 --seed 1
+
+Exits with 1 at the first difference, and prints the program.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from capture_oracle import Writer
+from fusion_oracle import compare, programs
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--programs", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first program")
+    parser.add_argument("--all", action="store_true", help="go on after a difference")
+    arguments = parser.parse_args()
+    import polyloom
+
+    programs.add_numbered_ops(compare.standin_ops())
+    n_kernels = n_runs = n_fused = n_wrong = n_raised = 0
+    for i in range(arguments.first, arguments.first + arguments.programs):
+        text = programs.program(Writer(arguments.seed * 1_000_003 + i))
+        for seed in (i % 6, (i * 5 + 3) % 6):
+            wrong, function = compare.difference(text, "f", programs.random_world(seed), polyloom.fuse)
+            n_runs += 1
+            if wrong:
+                n_wrong += 1
+                print(f"program {i}, run {seed}:\n{wrong}\n{text}\n{function.explain()}")
+                if not arguments.all:
+                    sys.exit(1)
+                break
+        groups = list(function.groups)
+        n_kernels += len(groups)
+        ran = sum(group.native.n_runs for group in groups)
+        n_fused += ran > 0
+    counts = f"{arguments.programs} programs, {n_wrong} with a difference"
+    print(f"{counts}; {n_runs} runs, {n_kernels} groups, {n_fused} programs ran one")
+    sys.exit(n_wrong > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,308 @@
+"""What a fused function is to Python: a function with the same name, signature, closure, lines and errors."""
+
+import ast
+import inspect
+import pickle
+import sys
+import threading
+import traceback
+
+import numpy as np
+import polyloom as loom
+import pytest
+from fused_functions import OPS as ops
+from fused_functions import loaded, n_runs
+
+A, B, C = np.array([1.0, -2.0, 3.0]), np.array([0.5, 0.5, -4.0]), np.array([2.0, 2.0, 2.0])
+SCALE = 3.0
+
+
+@loom.fuse
+def chain(a, b, c=2.0, *, negate: bool = False):
+    """Adds, and more."""
+    x = ops.add(a, b)
+    y = ops.relu(x)
+    return ops.multiply(y, c)
+
+
+def test_a_chain_runs_as_one_group():
+    before = n_runs(chain)
+    assert np.array_equal(chain(A, B), np.maximum(A + B, 0) * 2.0)
+    assert np.array_equal(chain(A, b=B, c=C), np.maximum(A + B, 0) * C)
+    assert [group.calls for group in chain.groups] == [[0, 1, 2]]
+    assert n_runs(chain) == before + 2
+
+
+def test_a_fused_function_has_name_signature_and_documentation_of_the_original():
+    assert chain.__name__ == "chain" and chain.__doc__ == "Adds, and more."
+    assert chain.__qualname__ == "chain" and chain.__module__ == __name__
+    assert str(inspect.signature(chain)) == "(a, b, c=2.0, *, negate: bool = False)"
+    assert chain.__defaults__ == (2.0,) and chain.__kwdefaults__ == {"negate": False}
+    chain(A, B)
+    assert chain.__code__.co_name == "chain" and chain.__code__.co_filename == __file__
+    assert chain.__code__.co_firstlineno == chain.__wrapped__.__code__.co_firstlineno
+    if sys.version_info >= (3, 11):
+        assert chain.__code__.co_qualname == "chain"
+    assert pickle.loads(pickle.dumps(chain)) is chain
+
+
+def test_wrong_arguments_raise_what_the_original_raises():
+    chain(A, B)
+    with pytest.raises(TypeError, match=r"chain\(\) missing 1 required positional argument: 'b'"):
+        chain(A)
+
+
+class Layer:
+    __power = 2.0
+
+    def __init__(self, w, b):
+        self.w, self.b, self.calls = w, b, 0
+
+    @loom.fuse
+    def forward(self, x):
+        h = ops.multiply(x, self.w)
+        return ops.relu(ops.add(h, self.b))
+
+    @loom.fuse
+    def private(self, x):
+        return ops.relu(ops.multiply(x, self.__power))
+
+    @loom.fuse
+    def counted(self, x):
+        h = ops.multiply(x, self.w)
+        self.calls += 1
+        return ops.relu(h)
+
+    @loom.fuse
+    @staticmethod
+    def static(x, y=1.0):
+        return ops.relu(ops.add(x, y))
+
+    @classmethod
+    @loom.fuse
+    def of_class(cls, x):
+        return ops.relu(ops.add(x, cls.__power))
+
+
+class Wider(Layer):
+    @loom.fuse
+    def forward(self, x):
+        return ops.relu(ops.add(super().forward(x), x))
+
+
+def test_methods_of_all_kinds_are_fused():
+    layer = Layer(A, B)
+    expected = np.maximum(C * A + B, 0)
+    assert np.array_equal(layer.forward(C), expected)
+    assert np.array_equal(Layer.forward(layer, C), expected)
+    assert np.array_equal(layer.private(C), np.maximum(C * 2.0, 0))
+    assert np.array_equal(layer.counted(C), np.maximum(C * A, 0)) and layer.calls == 1
+    assert np.array_equal(Layer.static(C), C + 1.0)
+    assert np.array_equal(Layer.of_class(C), C + 2.0)
+    assert np.array_equal(Wider(A, B).forward(C), np.maximum(expected + C, 0))
+    assert [group.calls for group in Layer.forward.groups] == [[0, 1, 2]]
+    assert n_runs(Layer.forward) >= 2
+
+
+def test_closures_are_read_anew():
+    factor = 2.0
+
+    @loom.fuse
+    def scaled(x):
+        return ops.relu(ops.multiply(x, factor))
+
+    def change(value):
+        nonlocal factor
+        factor = value
+
+    assert np.array_equal(scaled(C), C * 2.0)
+    change(5.0)
+    assert np.array_equal(scaled(C), C * 5.0)
+    assert scaled.__closure__ is not None and n_runs(scaled) == 2
+
+
+def test_globals_are_read_anew(monkeypatch):
+    @loom.fuse
+    def scaled(x):
+        y = ops.add(x, 1.0)
+        return ops.relu(ops.multiply(y, SCALE))
+
+    assert np.array_equal(scaled(C), (C + 1) * 3.0)
+    monkeypatch.setitem(globals(), "SCALE", 5.0)
+    assert np.array_equal(scaled(C), (C + 1) * 5.0)
+    assert n_runs(scaled) == 2
+
+
+def test_a_global_may_be_defined_after_the_function():
+    namespace = loaded(
+        "@loom.fuse\ndef f(x):\n    return ops.relu(later(x))\n\ndef later(x):\n    return ops.add(x, 1.0)\n"
+    )
+    assert np.array_equal(namespace["f"](C), C + 1)
+    assert [group.calls for group in namespace["f"].groups] == [[0, 1]]
+
+
+def test_any_arguments_reach_the_function():
+    @loom.fuse
+    def gathered(*xs, **named):
+        y = ops.add(xs[0], named["other"])
+        return ops.relu(y), len(xs), sorted(named)
+
+    result = gathered(A, B, other=C)
+    assert np.array_equal(result[0], np.maximum(A + C, 0)) and result[1:] == (2, ["other"])
+
+
+def test_errors_are_raised_at_the_lines_of_the_original():
+    text = "def f(a, b, log):\n    x = ops.add(a, 1.0)\n    log.append(1)\n    y = ops.add(\n        x, b)\n    return ops.relu(y)\n"
+    namespace = loaded(text)
+    fused = loom.fuse(namespace["f"])
+    for _ in range(2):
+        lines = []
+        for function in (namespace["f"], fused):
+            log = []
+            with pytest.raises(ValueError, match="broadcast") as caught:
+                function(A, np.ones(2), log)
+            assert log == [1]
+            frames = traceback.extract_tb(caught.value.__traceback__)
+            lines.append([frame.lineno for frame in frames if frame.filename == namespace["f"].__code__.co_filename])
+        assert lines[0] == lines[1] == [4]
+
+
+def test_a_helper_that_calls_ops_alone_joins_the_group():
+    namespace = loaded(
+        "def norm(x, by=2.0):\n    y = ops.multiply(x, by)\n    return ops.tanh(y)\n"
+        "@loom.fuse\ndef f(a, b):\n    x = ops.add(a, b)\n    y = norm(x)\n    return ops.relu(y)\n"
+    )
+    f = namespace["f"]
+    assert np.array_equal(f(A, B), np.maximum(np.tanh((A + B) * 2.0), 0))
+    assert [group.calls for group in f.groups] == [[0, 1, 2, 3]] and n_runs(f) == 1
+
+
+def test_a_helper_that_does_more_stays_a_call():
+    namespace = loaded(
+        "def shout(x):\n    print('hey')\n    return ops.tanh(x)\n"
+        "@loom.fuse\ndef f(a, b):\n    x = ops.relu(ops.add(a, b))\n    y = shout(x)\n    return ops.relu(ops.negative(y))\n"
+    )
+    f = namespace["f"]
+    assert np.array_equal(f(A, B), np.maximum(-np.tanh(np.maximum(A + B, 0)), 0))
+    assert sorted(call for group in f.groups for call in group.calls) in ([0, 1, 3, 4],)
+
+
+def test_strict_raises_where_not_all_is_one_group():
+    namespace = loaded(
+        "def f(a, b):\n    x = ops.add(a, b)\n    x = x * 2\n    return ops.relu(x)\n"
+        "def g(a, b):\n    return ops.relu(ops.add(a, b))\n"
+    )
+    strict = loom.fuse(namespace["f"], strict=True)
+    for _ in range(2):
+        with pytest.raises(loom.CompileError, match="new value in Python") as caught:
+            strict(A, B)
+        assert caught.value.diagnostics[0].line == 3 and "multiply" in str(caught.value)
+    assert np.array_equal(loom.fuse(namespace["g"], strict=True)(A, B), np.maximum(A + B, 0))
+
+
+def test_fuse_false_runs_ops_one_by_one():
+    apart = loom.fuse(chain.__wrapped__, fuse=False)
+    assert np.array_equal(apart(A, B), chain(A, B))
+    assert len(apart.groups) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("def f(a):\n    yield ops.relu(a)\n", "a generator"),
+        ("async def f(a):\n    return ops.relu(a)\n", "a coroutine"),
+        ("async def f(a):\n    yield ops.relu(a)\n", "an asynchronous generator"),
+    ],
+)
+def test_what_is_suspended_is_refused_at_its_definition(text, kind):
+    function = loaded("\n" + text)["f"]
+    with pytest.raises(loom.CompileError, match=f"`f` is {kind}") as caught:
+        loom.fuse(function)
+    (found,) = caught.value.diagnostics
+    assert (found.line, found.help) == (2, "fuse a plain function with the `ops.*` calls, and call that")
+    assert "^" in caught.value.rendered
+
+
+def test_functions_without_text_are_refused():
+    namespace = {"ops": ops}
+    exec("def f(a):\n    return ops.relu(a)\n", namespace)
+    with pytest.raises(OSError, match="source text of 'f' is not available"):
+        loom.fuse(namespace["f"])
+    with pytest.raises(OSError, match="write it as a function with `def`"):
+        loom.fuse(lambda a: ops.relu(a))
+    with pytest.raises(TypeError, match="written in Python"):
+        loom.fuse(len)
+
+
+def test_a_file_that_has_changed_since_is_refused(tmp_path):
+    path = tmp_path / "changing.py"
+    path.write_text("def f(a):\n    return ops.relu(a)\n")
+    namespace = {"ops": ops}
+    exec(compile(path.read_text(), str(path), "exec"), namespace)
+    path.write_text("def f(a):\n    return ops.tanh(a) \n")
+    with pytest.raises(RuntimeError, match="has changed since it was loaded"):
+        loom.fuse(namespace["f"])
+
+
+def test_explain_names_groups_and_reasons():
+    namespace = loaded("def f(a, b):\n    x = ops.add(a, b)\n    x = x * 2\n    return ops.relu(x)\n")
+    f = loom.fuse(namespace["f"])
+    text = f.explain()
+    assert "f: 2 calls, 2 groups" in text and "^^^^^" in text and "ops.multiply(x, 2)" in text
+    report = f.explain(json=True)
+    assert report["groups"] == [[0], [1]] and report["breaks"][0]["line"] == 3
+    svg = f.graph()
+    assert svg.startswith("<svg") and "ops.relu" in svg and "stroke-dasharray" in svg
+
+
+def test_the_cache_counts_and_forgets():
+    f = loom.fuse(loaded("def f(a):\n    return ops.relu(ops.tanh(a))\n")["f"])
+    assert f.cache_info() == (0, 0, 0)
+    f(A)
+    f(A)
+    assert f.cache_info() == (2, 1, 1)
+    f.cache_clear()
+    assert np.array_equal(f(A), np.maximum(np.tanh(A), 0))
+    assert f.cache_info().misses == 2
+    counts = loom.stats()
+    assert counts["calls"] >= 1 and counts["group_runs"] >= 3
+
+
+def test_threads_call_one_fused_function_at_once():
+    f = loom.fuse(
+        loaded(
+            "def f(a, b):\n    x = ops.add(a, b)\n    for _ in range(3):\n        x = ops.relu(ops.multiply(x, 0.5))\n    return x\n"
+        )["f"]
+    )
+    wrong = []
+
+    def run(n):
+        a = np.full(5, float(n))
+        for _ in range(200):
+            if not np.array_equal(f(a, 1.0), (a + 1.0) / 8):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and f.cache_info().misses == 1
+
+
+def test_hidden_names_do_not_collide_with_the_users():
+    f = loom.fuse(
+        loaded(
+            "def f(a, _loom_v0=7, _loom=8):\n    x = ops.relu(ops.add(a, 1.0))\n    return x, _loom_v0, _loom, sorted(locals())[0]\n"
+        )["f"]
+    )
+    result = f(A)
+    assert np.array_equal(result[0], np.maximum(A + 1, 0)) and result[1:3] == (7, 8)
+
+
+def test_the_tree_of_the_rewritten_function_has_no_position_outside_of_the_original():
+    chain(A, B)
+    lines, first = inspect.getsourcelines(chain.__wrapped__)
+    last = first + len(lines) - 1
+    assert all(first <= line <= last for _, _, line in chain.__code__.co_lines() if line is not None)
+    assert ast.parse("".join(lines))
