@@ -3,7 +3,8 @@
 //! Each op states its gradient in the table ([`crate::op::GradientRule`]): a rule of [`rules`], that of its decomposition, or zero.
 //! A gradient is made of the ops of the table, so that it is fused, planned and differentiated again as any graph.
 //!
-//! The pass ([`reverse`]) writes ops without a rule by simpler ones, goes back from the outputs, and leaves out what no gradient needs.
+//! The pass ([`reverse`]) writes ops without a rule by simpler ones, goes back from the outputs, and leaves out what no gradient
+//! needs.
 //!
 //! The gradient by an input is the sum over outputs of the cotangent times the derivative. Where that does not exist, the table
 //! says what is taken for it. An operand that an op does not take, such as the other value of `where`, gets 0 even if what
