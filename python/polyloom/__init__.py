@@ -32,12 +32,14 @@ try:
         _graphs,
         _indexed,
         _interop,
+        _kernel_op,
         _loggers,
         _ranks,
         _scalars,
         _structs,
         _tangents,
         _tape,
+        ops,
         sim,
         types,
         utils,
@@ -78,9 +80,10 @@ from polyloom._indexed import *  # noqa: F403
 from polyloom._interop import *  # noqa: F403
 from polyloom._kernel import func, kernel
 from polyloom._kernel import specialise as overload
+from polyloom._kernel_op import *  # noqa: F403
 from polyloom._loggers import *  # noqa: F403
 from polyloom._map import map
-from polyloom._native import Function, Plan, __version__, launch
+from polyloom._native import Function, Plan, __version__, launch, memory_report, release_memory
 from polyloom._ranks import *  # noqa: F403
 from polyloom._scalars import *  # noqa: F403
 from polyloom._scalars import bool_ as bool  # noqa: A004
@@ -143,7 +146,10 @@ __all__ = [
     "kernel",
     "launch",
     "map",
+    "memory_report",
+    "ops",
     "overload",
+    "release_memory",
     "sim",
     "types",
     "utils",
@@ -159,6 +165,7 @@ __all__ = [
     *_gradcheck.__all__,
     *_graphs.__all__,
     *_interop.__all__,
+    *_kernel_op.__all__,
     *_loggers.__all__,
     *_ranks.__all__,
     *_scalars.__all__,

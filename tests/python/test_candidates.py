@@ -66,6 +66,12 @@ def test_launches_measure_and_later_processes_take_the_winner(tmp_path, mode):
     assert len(measured(text)) == 2
     later = run(tmp_path, KERNEL + "print(gathered.explain())", mode, 0)
     assert measured(later) == measured(text)
+    # What is shown is what runs: the estimate's choice only where it was the faster one.
+    shown = KERNEL + "print(gathered.asm(), gathered.llvm_ir())"
+    estimated = run(tmp_path, shown, mode, 0, POLYLOOM_DETERMINISTIC="1")
+    ways = [line.split(":")[0].strip() for line in text.splitlines() if "median of" in line and "(used)" in line]
+    is_estimate = f"threads run {ways[0]}:" in text
+    assert (run(tmp_path, shown, mode, 0) == estimated) == is_estimate
     command = [sys.executable, "-m", "polyloom", "explain", str(tmp_path / "gathered.py"), "--kernel", "gathered"]
     environment = {**os.environ, "POLYLOOM_CACHE_DIR": str(tmp_path / "cache"), "POLYLOOM_CACHE": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)

@@ -24,9 +24,10 @@
 
 use crate::builder::{BuildError, Builder, Values, type_list};
 use crate::entity::{FuncId, Region, Value};
-use crate::function::{Function, FunctionKind, Imm};
+use crate::function::{Function, FunctionKind, Imm, SharedArray};
 use crate::op::Op;
-use crate::types::{Scalar, Type};
+use crate::types::{AddressSpace, Scalar, Type};
+use smallvec::smallvec;
 use std::cell::{Cell, RefCell};
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
@@ -205,10 +206,16 @@ impl ExprBuilder {
         self.coordinate(Op::BlockIdx, axis)
     }
 
-    /// Returns the value that the lane so many behind this one has, or with [`Op::Shuffle`] the lane of that number, of the
-    /// 32 of a warp.
-    pub fn shuffle<'g>(&'g self, op: Op, value: Expr<'g>, lane: Expr<'g>) -> Expr<'g> {
-        self.with_immediate(op, &[value, lane], value.ty(), Imm::Width(32))
+    /// Returns the array of a number, of one axis, that the threads of a block have in common.
+    pub fn shared_array(&self, id: u32, elem: Scalar, n_elements: u32) -> Expr<'_> {
+        let ty = Type::array(elem, 1).in_space(AddressSpace::Shared);
+        let array = SharedArray { id, extents: smallvec![n_elements], align: 16 };
+        self.with_immediate(Op::SharedArray, &[], ty, Imm::Shared(Box::new(array)))
+    }
+
+    /// Waits until all threads of the block have come here.
+    pub fn sync_threads(&self) {
+        self.build(|b| b.inst(Op::SyncThreads, &[], &[], Imm::None));
     }
 
     fn with_immediate<'g>(&'g self, op: Op, operands: &[Expr<'g>], ty: Type, imm: Imm) -> Expr<'g> {

@@ -191,7 +191,7 @@ impl Kernel {
     }
 
     /// The kernel's LLVM IR as text, after optimisation unless `optimized` is false: what runs where arrays are dense
-    /// and do not overlap; or, if an architecture is named, what PTX for it is made of.
+    /// and do not overlap, as many threads at a time as launches have measured to be faster; or, if an architecture is named, what PTX for it is made of.
     #[pyo3(signature = (*, optimized = true, backward = false, arch = None))]
     fn llvm_ir(&self, py: Python<'_>, optimized: bool, backward: bool, arch: Option<&str>) -> PyResult<String> {
         if let Some(arch) = arch {
@@ -275,7 +275,8 @@ impl Kernel {
         py.import("json")?.call_method1("loads", (text,))
     }
 
-    /// The machine code that runs where arrays are dense and do not overlap, as assembly text.
+    /// The machine code that runs where arrays are dense and do not overlap, as assembly text: as many threads at a time as
+    /// launches have measured to be faster.
     #[pyo3(signature = (*, backward = false))]
     fn asm(&self, py: Python<'_>, backward: bool) -> PyResult<String> {
         self.text(py, Form::Asm, &EmitOptions::default(), backward)

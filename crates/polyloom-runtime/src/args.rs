@@ -493,6 +493,36 @@ impl ArgBlock {
         Ok(())
     }
 
+    /// Moves an array that was given, and has elements, to other memory of the host, where it has the same extents and
+    /// strides.
+    ///
+    /// # Errors
+    ///
+    /// If the parameter is no array or has not been given for this kernel, or its elements would not be aligned.
+    #[inline]
+    pub fn move_array(&mut self, params: &KernelParams, param: usize, base: *mut u8) -> Result<(), ArgError> {
+        self.check_given(params, param)?;
+        let name = &params.names[param];
+        let Some((elem, _)) = params.types[param].as_array() else {
+            let wanted = params.types[param].python_name();
+            return Err(ArgError::Type { name: name.clone(), wanted, given: "an array".to_owned() });
+        };
+        let (address, bytes) = (base as u64, u64::from(elem.bytes()));
+        let footprint = &mut self.footprints[params.array_number(param)];
+        let word = &mut self.words[params.layout.offsets[param] as usize / 8];
+        let distance = address.wrapping_sub(*word);
+        let (begin, end) = (footprint.begin.wrapping_add(distance), footprint.end.wrapping_add(distance));
+        if !address.is_multiple_of(bytes) {
+            return Err(ArgError::Misaligned { name: name.clone(), bytes: elem.bytes() });
+        }
+        if begin > end {
+            return Err(unreachable_elements(name));
+        }
+        (footprint.begin, footprint.end, footprint.is_aligned) = (begin, end, address.is_multiple_of(64));
+        *word = address;
+        Ok(())
+    }
+
     /// Gives the next parameter: what another block was given for one of its own, which is of the same type.
     ///
     /// # Errors

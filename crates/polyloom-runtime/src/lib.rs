@@ -10,6 +10,7 @@
 
 pub mod args;
 mod background;
+mod buffer_pool;
 pub mod cache;
 pub mod cpu;
 #[cfg(feature = "cuda")]
@@ -25,6 +26,7 @@ pub mod sim;
 
 pub use args::{ArgArray, ArgBlock, ArgError, ArrayElement, Footprint, KernelParams};
 pub use background::close as close_background;
+pub use buffer_pool::{BufferPool, BufferPoolReport, PoolBuffer, buffer_pool};
 pub use cache::{CacheError, CodeCache};
 pub use cpu::candidates::CandidateInfo;
 pub use cpu::checksum::checksum;

@@ -135,6 +135,27 @@ impl BoundLaunch {
         Ok(())
     }
 
+    /// Moves an array that has elements to other memory of the host, where it has the same extents and strides. What has
+    /// been verified of indices stays so.
+    ///
+    /// # Errors
+    ///
+    /// As [`ArgBlock::move_array`]; the launch is then what it was.
+    pub(crate) fn move_array(&mut self, param: usize, base: *mut u8) -> Result<(), ArgError> {
+        self.args.move_array(self.kernel.params(), param, base)?;
+        self.choice = VariantChoice::default();
+        Ok(())
+    }
+
+    /// Replaces a scalar of which no index is computed.
+    ///
+    /// # Errors
+    ///
+    /// As [`ArgBlock::replace_scalar`]; the launch is then what it was.
+    pub(crate) fn replace_number(&mut self, param: usize, ty: Scalar, bits: u64) -> Result<(), ArgError> {
+        self.args.replace_scalar(self.kernel.params(), param, ty, bits).map(drop)
+    }
+
     /// Replaces a parameter by what another launch has for one of its own, which is of the same type and, of an array, in
     /// the same memory.
     ///

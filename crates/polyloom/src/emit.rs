@@ -19,7 +19,8 @@ fn is_made_with(a: Form, b: Form) -> bool {
 
 impl Kernel {
     /// The kernel's code in a form, for launches of [`Kernel::natural_rank`]. LLVM IR and assembly of the host are what
-    /// runs where arrays are dense and do not overlap; an object file takes any arrays.
+    /// runs where arrays are dense and do not overlap, which for kernels that stay hot is what launches have measured to
+    /// be faster; an object file takes any arrays.
     ///
     /// # Errors
     ///
@@ -136,7 +137,11 @@ impl Kernel {
         let facts = if forms == [Form::Obj] { ArgFacts::default() } else { on_cpu.dense_facts() };
         // The launch of a kernel of blocks has one axis, because its threads are the blocks, in a row.
         let launch_rank = if self.needs_blocks() { 1 } else { self.natural_rank() };
-        let variant = CodeVariant::new(launch_rank, facts);
+        // What launches have measured decides what runs, and so what is shown; the estimate is explained as it is.
+        let is_shown =
+            tier != Some(Tier::Quick) && forms.iter().all(|&form| form != Form::Strategy && form != Form::Obj);
+        let lanes = is_shown.then(|| on_cpu.measured_lanes(launch_rank, &facts)).flatten();
+        let variant = CodeVariant::new(launch_rank, facts).with_lanes(lanes);
         let (module, kernel) = (&source.prepared, source.prepared_kernel);
         let entry = &module.functions[kernel].name;
         let sources = (forms == [Form::Strategy]).then(|| self.sources());

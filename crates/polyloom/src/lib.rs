@@ -41,6 +41,7 @@ mod device_code;
 mod emit;
 mod emit_options;
 mod environment;
+pub mod fusion;
 mod gpu;
 mod gpu_metadata;
 mod kernel;
@@ -54,6 +55,7 @@ mod ptx_argument;
 pub mod scalar_bits;
 mod session;
 mod sim;
+pub mod tensor_op;
 mod text;
 
 pub use accesses::{AccessCheck, KernelAccess, OutsideReport};
@@ -79,6 +81,7 @@ pub use polyloom_codegen::cpp::{CppOptions as TextOptions, TextTarget};
 pub use polyloom_codegen::{Backend, CodeVariant, CodegenError, EmitRequest, Emitter, Form, GridShape};
 pub use polyloom_frontend as frontend;
 pub use polyloom_frontend::{CompileError, FrontendOptions as Defaults, SourceUnit, ValueType};
+pub use polyloom_graph as graph;
 pub use polyloom_ir::arch::{MAX_BLOCK_SIZE, WARP_SIZE};
 pub use polyloom_ir::generate::Random;
 pub use polyloom_ir::interp::{GlobalSums, ObservedOp};
@@ -95,12 +98,12 @@ pub use polyloom_passes::autodiff::{
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::sim::queue as sim_queue;
 pub use polyloom_runtime::{
-    ArgArray, ArgBlock, ArgError, ArrayLayout, CodeCache, CpuDevice, CpuQueue, Device, DeviceBuffer, DeviceError,
-    DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, Event, FillWord, Footprint, HostArray,
-    KernelParams, LaunchError, LaunchObserver, LaunchOptions, LaunchStats, MAX_THREADS, OutsideAccess, PrintSink,
-    Processor, ProcessorCache, Queue, RowLayout, SimDevice, SimKernel, SimModule, SimOptions, StagedArrays,
-    StagedPlacement, Tier, TierPolicy, Trap, VariantChoice, checksum, clear_memory, close_background, num_threads,
-    run_on_simulator, set_num_threads, set_print_sink, without_prints,
+    ArgArray, ArgBlock, ArgError, ArrayLayout, BufferPool, BufferPoolReport, CodeCache, CpuDevice, CpuQueue, Device,
+    DeviceBuffer, DeviceError, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, Event, FillWord,
+    Footprint, HostArray, KernelParams, LaunchError, LaunchObserver, LaunchOptions, LaunchStats, MAX_THREADS,
+    OutsideAccess, PoolBuffer, PrintSink, Processor, ProcessorCache, Queue, RowLayout, SimDevice, SimKernel, SimModule,
+    SimOptions, StagedArrays, StagedPlacement, Tier, TierPolicy, Trap, VariantChoice, buffer_pool, checksum,
+    clear_memory, close_background, num_threads, run_on_simulator, set_num_threads, set_print_sink, without_prints,
 };
 pub use ptx_argument::{
     MAX_STRUCT_LEVELS, PtxArgument, PtxArray, PtxParameter, launch_bytes, source_name, takes_launch,

@@ -2,6 +2,7 @@
 
 use crate::backward::BackwardKernel;
 use crate::call::BuiltinCalls;
+use crate::fusion::FusedKernelCache;
 use crate::kernel::Kernel;
 use polyloom_codegen::Backend;
 use polyloom_codegen::cranelift::CraneliftBackend;
@@ -45,6 +46,7 @@ pub struct Session {
     device: Arc<CpuDevice>,
     defaults: RwLock<Defaults>,
     calls: BuiltinCalls,
+    fused_kernels: FusedKernelCache,
 }
 
 /// Returns true if this build has the LLVM back end.
@@ -125,7 +127,12 @@ impl Session {
             device.set_deterministic(true);
         }
         let defaults = Defaults { check: flag("POLYLOOM_CHECK")?, ..Defaults::default() };
-        Ok(Session { device: Arc::new(device), defaults: RwLock::new(defaults), calls: BuiltinCalls::default() })
+        Ok(Session {
+            device: Arc::new(device),
+            defaults: RwLock::new(defaults),
+            calls: BuiltinCalls::default(),
+            fused_kernels: FusedKernelCache::default(),
+        })
     }
 
     /// The device.
@@ -135,6 +142,10 @@ impl Session {
 
     pub(crate) fn calls(&self) -> &BuiltinCalls {
         &self.calls
+    }
+
+    pub(crate) fn fused_kernels(&self) -> &FusedKernelCache {
+        &self.fused_kernels
     }
 
     /// The defaults now.

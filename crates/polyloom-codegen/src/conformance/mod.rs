@@ -6,6 +6,7 @@
 //!
 //! - [`ops`]: every native op on every type, over edge cases and random values, operands constant and not;
 //! - [`control`]: every shape of control flow;
+//! - [`divisors`]: integer division by what a launch is given;
 //! - [`memory`]: ranks, ranges, strides, facts, atomics;
 //! - [`library`]: calls to library functions;
 //! - [`host`]: traps and printing;
@@ -24,6 +25,7 @@
 //! ranges, still computes what the program as written does.
 
 pub mod control;
+pub mod divisors;
 pub mod host;
 pub mod kernels;
 pub mod launch;
@@ -51,6 +53,7 @@ macro_rules! conformance_tests {
                 every_op_on_every_type = ops::elementwise;
                 every_op_with_a_constant_operand = ops::constant_operands;
                 every_conversion = ops::casts;
+                division_by_arguments = divisors::all;
                 control_flow = control::all;
                 ranks_and_ranges = memory::ranks_and_ranges;
                 strides = memory::strides;

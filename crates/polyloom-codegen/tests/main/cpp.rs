@@ -1,7 +1,7 @@
 //! C++ text against the interpreter: the conformance suite, through a C++ compiler.
 
 use polyloom_codegen::conformance::text::{CppCompiler, check};
-use polyloom_codegen::conformance::{EngineSubject, control, host, library, memory, ops, random};
+use polyloom_codegen::conformance::{EngineSubject, control, divisors, host, library, memory, ops, random};
 use polyloom_codegen::cpp::{self, LibraryTexts, TextSemantics, TextTarget, emit};
 use polyloom_ir::{FileId, FuncId, Function, Inst, Module, Op, Type, parse_module};
 use polyloom_passes::analysis::range::possibly_negative_indices;
@@ -39,6 +39,7 @@ const SUITES: [fn(&EngineSubject<'_>); 15] = [
     ops::elementwise,
     ops::constant_operands,
     ops::casts,
+    divisors::all,
     control::all,
     memory::ranks_and_ranges,
     memory::strides,

@@ -7,6 +7,7 @@
 
 use super::arith::ArithContext;
 use super::control_frame::ReturnTarget;
+use super::reciprocals::find_divisions_by_invariants;
 use super::{ExecMask, FunctionLowering, Reps, Result, ValueRep};
 use crate::ir::*;
 use crate::target::HostProcessor;
@@ -131,6 +132,7 @@ impl FunctionLowering<'_, '_> {
         let context = UniformityContext { params: &shapes, ..UniformityContext::new(self.module, 1) };
         let uniformity = (lanes > 1).then(|| Uniformity::of(func, &context));
         let (used, indexes) = (used_values(func), SecondaryMap::new());
+        let by_invariants = find_divisions_by_invariants(func, false);
         let mut values = SecondaryMap::new();
         for (index, &param) in func.params().iter().enumerate() {
             let value = ir.param(function, index as u32);
@@ -149,6 +151,7 @@ impl FunctionLowering<'_, '_> {
             uniformity: uniformity.as_ref(),
             used: &used,
             indexes: &indexes,
+            by_invariants: &by_invariants,
             sites: None,
             arrays: &[],
             own_arrays: Vec::new(),

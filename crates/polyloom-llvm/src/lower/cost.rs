@@ -5,8 +5,10 @@
 
 use super::calls::used_values;
 use super::loop_forms::is_strided;
-use super::private_copies::private_params;
+use super::private_copies::find_private_params;
+use super::reciprocals::find_divisions_by_invariants;
 use super::row_tiles::tiled_accesses;
+use cranelift_entity::SecondaryMap;
 use polyloom_codegen::CodeVariant;
 use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};
 use polyloom_ir::op::OpGroup;
@@ -20,6 +22,8 @@ const LATENCY: f32 = 4.0;
 /// Lanes wait for the one among them that takes longest: the share of a group's work that is of use, inverted, in loops
 /// that each thread leaves by itself.
 const WAITING: f32 = 2.0;
+/// A multiplication by a reciprocal, with the shifts around it.
+const SHARED_DIVISION: f32 = 2.0;
 /// A branch that goes either way is often predicted wrongly.
 const MISPREDICTED: f32 = 4.0;
 
@@ -42,10 +46,11 @@ impl ThreadCost {
         variant: &CodeVariant,
         (lanes, n_registers): (u32, f32),
     ) -> ThreadCost {
-        let copied = private_params(func, &used_values(func), variant);
+        let copied = find_private_params(func, &used_values(func), variant);
         let tiled = tiled_accesses(module, func, uniformity, &variant.facts);
         let (copied, lanes) = (&copied, lanes as f32);
-        let model = CostModel { module, func, uniformity, variant, copied, tiled, lanes, n_registers };
+        let by_invariants = find_divisions_by_invariants(func, true);
+        let model = CostModel { module, func, uniformity, variant, by_invariants, copied, tiled, lanes, n_registers };
         model.region(region, false)
     }
 
@@ -60,6 +65,7 @@ struct CostModel<'a> {
     func: &'a Function,
     uniformity: &'a Uniformity,
     variant: &'a CodeVariant,
+    by_invariants: SecondaryMap<Inst, bool>,
     /// The arrays that ranges of threads have copies of.
     copied: &'a [(usize, Op)],
     /// The accesses that are part of tiles, each with whether it only loads what its loop stored.
@@ -126,9 +132,17 @@ impl CostModel<'_> {
                 OpGroup::Atomic => self.atomic(data),
                 OpGroup::Core if data.op == Op::Const => ThreadCost::default(),
                 OpGroup::Index => ThreadCost::default(),
+                _ if self.is_multiplication(inst) => self.work(data, SHARED_DIVISION),
                 _ => self.work(data, self.cycles(data)),
             },
         }
+    }
+
+    /// Returns true for a division that is lowered as a multiplication by a reciprocal.
+    fn is_multiplication(&self, inst: Inst) -> bool {
+        let data = &self.func.insts[inst];
+        let is_shared = data.operands.get(1).is_some_and(|&divisor| self.shape(divisor).is_uniform());
+        is_shared && self.by_invariants[inst]
     }
 
     /// Cycles of a pure op of which nothing else waits.

@@ -64,7 +64,7 @@ impl WrappedIndex {
 impl FunctionLowering<'_, '_> {
     /// A quotient or remainder of an index by a shared value, where all lanes have one quotient. `None` where this
     /// cannot be had, and the lanes divide each for itself.
-    pub(super) fn shared_quotient(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
+    pub(super) fn share_quotient(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
         let data = &self.func.insts[inst];
         let is_division =
             matches!(data.op, Op::Div | Op::Mod) && data.results.first().is_some_and(|&v| self.indexes[v]);
@@ -90,7 +90,10 @@ impl FunctionLowering<'_, '_> {
         let ir = self.ir;
         let llvm = ir.type_of(base);
         let (zero, distance) = (ir.zero(llvm), (i64::from(self.lanes) - 1) * stride);
-        let quotient = self.arith.emit(Op::Div, ty, ty, &[base, by]);
+        let quotient = match self.by_invariants[inst] && !ir.is_const(by) {
+            true => Some(self.arith.divide_by(base, &self.arith.compute_reciprocal(by, ty), ty)),
+            false => self.arith.emit(Op::Div, ty, ty, &[base, by]),
+        };
         let Some(quotient) = quotient else { return Ok(None) };
         let remainder = ir.sub(base, ir.mul(quotient, by));
         // Neither negative nor past the divisor at either end of the group, counted from the first lane's quotient, so
@@ -117,7 +120,7 @@ impl FunctionLowering<'_, '_> {
 
     /// The choice `where(i < 0, i + n, i)` as a branch that is predicted, where one thread waits for it in a loop whose
     /// iterations the processor overlaps. `None` for other choices.
-    pub(super) fn index_from_end(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
+    pub(super) fn wrap_index_by_branch(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
         let func = self.func;
         let data = &func.insts[inst];
         let is_alone = self.lanes == 1 && !self.arith.processor.is_gpu && !self.frames.is_empty();

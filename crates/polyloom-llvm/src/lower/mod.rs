@@ -12,20 +12,24 @@
 //!   lane is executing. Branches around masked code see to that, except where the code is cheap and free of such
 //!   effects (`FunctionLowering::is_cheap`).
 //!
-//! [`entry`] builds the loop over the threads of a launch around two copies of a kernel's body; [`control`] and
-//! [`loops`] lower structured control flow, [`memory`], [`interleaved`], [`transpose`], [`prefetch`] and [`atomics`]
-//! array elements, [`totals`] sums over a launch, [`host`] what calls back into the runtime, [`calls`] calls of library
-//! functions, [`arith`], [`approximate`] and [`cast`] everything pure.
+//! [`entry`] and [`launch_rows`] build the loop over the threads of a launch around two copies of a kernel's body;
+//! [`branches`], [`control`] and [`loops`] lower structured control flow, [`addresses`], [`memory`], [`interleaved`],
+//! [`transpose`], [`prefetch`], [`atomics`] and [`group_updates`] array elements, [`totals`] sums over a launch, [`host`]
+//! what calls back into the runtime, [`calls`] calls of library functions, [`arith`], [`reciprocals`], [`approximate`]
+//! and [`cast`] everything pure.
 //!
 //! Design: `docs/design/vectorisation.md`.
 
+mod addresses;
 mod approximate;
 mod arguments;
 mod arith;
 mod atomics;
+mod branches;
 mod calls;
 pub(crate) mod cast;
 mod choice_tables;
+mod compare_exchange;
 mod control;
 mod control_frame;
 mod copy_updates;
@@ -33,19 +37,25 @@ mod cost;
 mod entry;
 mod full_blocks;
 mod group_loop;
+mod group_updates;
 mod host;
 mod indices;
 mod interleaved;
+mod lane_facts;
+mod launch_rows;
 mod line_table;
 mod loop_forms;
+mod loop_state;
 mod loops;
 mod memory;
 mod parallel;
 mod prefetch;
 mod private_arrays;
 mod private_copies;
+mod reciprocals;
 mod row_tiles;
 mod strategy;
+mod tile_access;
 mod tiled_loop;
 mod totals;
 mod transpose;
@@ -103,6 +113,8 @@ pub(crate) struct FunctionLowering<'a, 'c> {
     used: &'a SecondaryMap<Value, bool>,
     /// Values that indices of arrays are computed from.
     indexes: &'a SecondaryMap<Value, bool>,
+    /// Divisions by what the loop around leaves as it is.
+    by_invariants: &'a SecondaryMap<Inst, bool>,
     sites: Option<&'a SiteTable>,
     arrays: &'a [Option<ArrayArg>],
     /// Arrays that are no parameters: numbered after those that are.
@@ -114,7 +126,7 @@ pub(crate) struct FunctionLowering<'a, 'c> {
     /// Counters of the loops around that are not negative there.
     not_negative: SmallVec<[Value; 2]>,
     /// The accesses of the loops around that are part of tiles.
-    tile_columns: FxHashMap<Inst, tiled_loop::TileColumn>,
+    tile_columns: FxHashMap<Inst, tile_access::TileColumn>,
     /// The facts of a kernel's arguments.
     facts: Option<&'a ArgFacts>,
     /// 64-bit counterparts of 32-bit indices, computed in 64 bits so that addresses need no sign extension in loops.
@@ -285,9 +297,9 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
             (Op::Lt, _) if self.is_known_not_negative(data.operands[0], data.operands[1]) => {
                 ValueRep::Uniform(self.ir.bool_const(false))
             }
-            (Op::Select, _) if let Some(rep) = self.index_from_end(inst)? => rep,
+            (Op::Select, _) if let Some(rep) = self.wrap_index_by_branch(inst)? => rep,
             (Op::Min, _) if let Some(rep) = self.end_in_full_block(inst)? => rep,
-            (Op::Div | Op::Mod, _) if let Some(rep) = self.shared_quotient(inst)? => rep,
+            (Op::Div | Op::Mod, _) if let Some(rep) = self.share_quotient(inst)? => rep,
             _ => match self.over_cube(inst)? {
                 Some(rep) => rep,
                 None => self.pure(inst)?,
@@ -317,7 +329,11 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
             true => reps.iter().map(|&rep| self.base(rep)).collect::<Result<_>>()?,
             false => reps.iter().map(|&rep| self.vector(rep)).collect::<Result<_>>()?,
         };
-        let Some(value) = self.arith.emit(data.op, from, to, &operands) else { return Err(self.unsupported(inst)) };
+        let value = match self.divide_by_invariant(inst, from, operands[0])? {
+            Some(value) => Some(value),
+            None => self.arith.emit(data.op, from, to, &operands),
+        };
+        let Some(value) = value else { return Err(self.unsupported(inst)) };
         Ok(match shape {
             _ if !on_scalars => ValueRep::Vector(value),
             ValueShape::Affine { stride, exact } if !all_uniform => {
@@ -350,64 +366,5 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
             Type::Scalar(scalar) => Ok(scalar),
             _ => Err(CodegenError::new("internal error: an array where a scalar is needed")),
         }
-    }
-
-    // ---- what the analysis knows --------------------------------------------------------------------------------
-
-    /// The analysis, where there are lanes to compare.
-    fn lane_facts(&self) -> Option<&'a Uniformity> {
-        self.uniformity.filter(|_| self.lanes > 1)
-    }
-
-    fn shape(&self, value: Value) -> ValueShape {
-        self.lane_facts().map_or(ValueShape::Uniform, |facts| facts.shape(value))
-    }
-
-    /// Returns true if the lanes that enter the instruction may part ways inside.
-    fn splits(&self, inst: Inst) -> bool {
-        !self.in_step.contains(&inst) && self.lane_facts().is_some_and(|facts| !facts.cond_is_uniform(inst))
-    }
-
-    /// Returns true if lanes that enter the instruction may leave for outer targets while others stay.
-    fn loses_threads(&self, inst: Inst) -> bool {
-        self.lane_facts().is_some_and(|facts| facts.loses_threads(inst))
-    }
-
-    fn is_divergent(&self, inst: Inst) -> bool {
-        self.lane_facts().is_some_and(|facts| facts.is_divergent(inst))
-    }
-
-    /// Returns true if a region costs less than a branch around it and may run with no lane executing.
-    fn is_cheap(&self, region: Region) -> bool {
-        self.all_cheap(&self.func.regions[region].insts)
-    }
-
-    fn all_cheap(&self, insts: &[Inst]) -> bool {
-        const MOST: u32 = 12;
-        self.cost(insts).is_some_and(|cost| cost <= MOST)
-    }
-
-    /// Roughly the cycles these instructions take; `None` if they must not run with no lane executing.
-    fn cost(&self, insts: &[Inst]) -> Option<u32> {
-        insts.iter().try_fold(0u32, |sum, &inst| {
-            let data = &self.func.insts[inst];
-            let varying = |v: &Value| !self.shape(*v).is_uniform();
-            let cost = match data.op {
-                Op::Yield | Op::Const | Op::Dim | Op::Tid | Op::TidLinear => 0,
-                Op::Div | Op::Mod | Op::Sqrt => 6,
-                // An element that all lanes mean is stored to without a mask.
-                Op::ArrayLoad if data.operands[1..].iter().any(varying) => 3,
-                Op::ArrayStore if data.operands[1..data.operands.len() - 1].iter().any(varying) => 3,
-                Op::If => {
-                    let (then, otherwise) = (data.regions[0], data.regions[1]);
-                    let then = self.cost(&self.func.regions[then].insts)?;
-                    2 + then + self.cost(&self.func.regions[otherwise].insts)?
-                }
-                Op::Break | Op::Continue | Op::Return | Op::Unreachable => 2,
-                op if op.info().is_pure() => 1,
-                _ => return None,
-            };
-            Some(sum + cost)
-        })
     }
 }

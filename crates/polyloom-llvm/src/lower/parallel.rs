@@ -13,13 +13,18 @@ use polyloom_ir::Inst;
 
 impl FunctionLowering<'_, '_> {
     /// Returns the number of lanes that a parallel loop has; `None` for other loops, and where one is best.
-    pub(super) fn lanes_of_loop(&self, inst: Inst) -> Option<u32> {
+    pub(super) fn find_lanes_of_loop(&self, inst: Inst) -> Option<u32> {
         let lanes = self.parallel.iter().find(|(parallel, _)| *parallel == inst).map(|&(_, lanes)| lanes);
         lanes.filter(|&lanes| lanes > 1 && self.lanes == 1)
     }
 
     /// Lowers a parallel loop in groups of `lanes` iterations.
-    pub(super) fn groups_of_iterations(&mut self, inst: Inst, bounds: &[ValueRep], lanes: u32) -> Result<RegionFlow> {
+    pub(super) fn lower_iterations_in_groups(
+        &mut self,
+        inst: Inst,
+        bounds: &[ValueRep],
+        lanes: u32,
+    ) -> Result<RegionFlow> {
         let data = &self.func.insts[inst];
         let body = data.regions[0];
         let counter = self.func.regions[body].params[0];

@@ -78,7 +78,7 @@ impl BodyUnit<'_, '_> {
     }
 
     /// Returns a condition that holds if copies of these arrays pay in a range of so many threads.
-    pub(crate) fn copies_pay(&self, private: &[PrivateArray], n_threads: Val) -> Val {
+    pub(crate) fn is_worth_copying(&self, private: &[PrivateArray], n_threads: Val) -> Val {
         let ir = self.ir;
         let bytes_each = (MAX_BYTES / private.len().max(1) as u64) as i64;
         let mut pays = ir.bool_const(true);

@@ -34,7 +34,7 @@ fn merging_op(op: Op) -> Option<Op> {
 
 /// The parameters that ranges of threads may have copies of, with the ops that merge them: dense arrays of integers that
 /// overlap no other, are only updated in ways whose order makes no difference, and of which nobody asks what was there.
-pub(crate) fn private_params(
+pub(crate) fn find_private_params(
     func: &Function,
     used: &SecondaryMap<Value, bool>,
     variant: &CodeVariant,
@@ -47,14 +47,14 @@ pub(crate) fn private_params(
         let facts = variant.facts.array(index);
         let (elem, _) = func.ty(param).as_array()?;
         let may = facts.contiguous && facts.disjoint && elem.is_int();
-        Some((index, only_update(func, used, param).filter(|_| may)?))
+        Some((index, find_only_update(func, used, param).filter(|_| may)?))
     };
     func.params().iter().enumerate().filter_map(merging).collect()
 }
 
 /// The op that merges all that is done with an array, if that is to update its elements in ways whose order makes no
 /// difference.
-fn only_update(func: &Function, used: &SecondaryMap<Value, bool>, array: Value) -> Option<Op> {
+fn find_only_update(func: &Function, used: &SecondaryMap<Value, bool>, array: Value) -> Option<Op> {
     let mut merging = None;
     let mut is_only_updated = true;
     func.walk(func.body, &mut |_, data| {

@@ -3,7 +3,7 @@
 //! Design: `docs/design/cpu-strategies.md`.
 
 use super::calls::used_values;
-use super::private_copies::private_params;
+use super::private_copies::find_private_params;
 use super::row_tiles::tiled_accesses;
 use super::width::{GroupWidth, WidthRequest};
 use crate::target::HostProcessor;
@@ -40,7 +40,7 @@ impl Strategy {
         let given = given.map(|lanes| GroupWidth::fixed(lanes.clamp(1, 64).next_power_of_two()));
         let width = given.unwrap_or_else(|| request.of_launch());
         let parallel = request.of_parallel_loops();
-        let copied = private_params(func, &used_values(func), variant);
+        let copied = find_private_params(func, &used_values(func), variant);
         Strategy { uniformity, rank, width, parallel, copied }
     }
 

@@ -5,9 +5,10 @@
 //! after them, buffers of what they stored are transposed back. The iterations themselves are lowered as ever.
 
 use super::control_frame::MergeEdge;
-use super::loops::CarriedPhis;
+use super::loop_state::CarriedPhis;
 use super::memory::GroupAddress;
 use super::row_tiles::{RowWalk, TiledLoop};
+use super::tile_access::{TileBuffer, TileLoop, TileRange};
 use super::{FunctionLowering, RegionFlow, Reps, Result, ValueRep, transpose};
 use crate::ir::*;
 use polyloom_codegen::CodegenError;
@@ -16,50 +17,6 @@ use smallvec::SmallVec;
 
 /// Most columns of a tile: of the smallest elements, a cache line.
 const MOST_COLUMNS: u32 = 16;
-
-/// The column of a tile that an access means, while the iterations are lowered.
-#[derive(Clone, Copy)]
-pub(super) struct TileColumn {
-    buffer: Val,
-    /// The column of the tile's first iteration, `i64`.
-    first: Val,
-    /// The number of columns to the next iteration's: 1 or -1.
-    step: i64,
-    /// The loop's counter, and what it is in the tile's first iteration, `i64`.
-    counter: Value,
-    first_count: Val,
-    counts_down: bool,
-}
-
-/// A loop over tiles: what is the same for all of them.
-struct TileLoop<'t> {
-    tiled: &'t TiledLoop,
-    counter: Value,
-    /// The counter in the first iteration, and how many there are, `i64`.
-    first: Val,
-    n_iterations: Val,
-    n_columns: u32,
-    /// The lanes executing; `None` for all.
-    mask: Option<Val>,
-}
-
-/// The iterations of one tile.
-struct TileRange {
-    /// The counter in the first iteration and in the last.
-    first: Val,
-    last: Val,
-    /// The number of iterations, `i64`.
-    n: Val,
-    /// The mask of the columns that there are iterations for.
-    columns: Val,
-}
-
-/// The buffer of a walk: columns of the tile and, on the side where iterations come from, those last stored before it.
-struct TileBuffer {
-    slot: Val,
-    /// The vectors that were stored last, the latest first.
-    last_stored: SmallVec<[Val; 2]>,
-}
 
 impl FunctionLowering<'_, '_> {
     /// Lowers a loop whose accesses can be part of tiles; `None` for others.
@@ -350,66 +307,5 @@ impl FunctionLowering<'_, '_> {
             self.compute_in(region, operand)?;
         }
         self.plain(inst)
-    }
-
-    /// The type of a column: an element of each lane's row.
-    fn column_type(&self, walk: &RowWalk) -> Result<Ty> {
-        let elem = self.array_arg(self.array(walk.array)?)?.elem;
-        Ok(self.ir.lanes(self.memory_type(elem), self.lanes))
-    }
-
-    /// Lowers an access that is part of a tile; gives whether it is.
-    pub(super) fn access_tile(&mut self, inst: Inst) -> Result<bool> {
-        let Some(&column) = self.tile_columns.get(&inst) else { return Ok(false) };
-        let (ir, data) = (self.ir, &self.func.insts[inst]);
-        let count = self.base(self.rep(column.counter)?)?;
-        let count = self.widen(count);
-        let (from, to) = if column.counts_down { (count, column.first_count) } else { (column.first_count, count) };
-        let n_before = ir.sub(to, from);
-        let place = if column.step > 0 { ir.add(column.first, n_before) } else { ir.sub(column.first, n_before) };
-        let elem = self.array_arg(self.array(data.operands[0])?)?.elem;
-        let ty = ir.lanes(self.memory_type(elem), self.lanes);
-        let pointer = ir.offset(ty, column.buffer, place);
-        match data.results.first() {
-            Some(&result) => self.values[result] = Some(ValueRep::Vector(ir.get(ty, pointer))),
-            None => {
-                self.has_effects = true;
-                let value = data.operands[data.operands.len() - 1];
-                ir.set(pointer, self.vector(self.rep(value)?)?);
-            }
-        }
-        Ok(true)
-    }
-}
-
-impl TileLoop<'_> {
-    /// The step of the counter.
-    fn step(&self) -> i64 {
-        if self.tiled.counts_down { -1 } else { 1 }
-    }
-
-    /// The columns of a walk's tile, for an access to what belongs to an iteration so many before.
-    fn column_of(
-        &self,
-        ir: &IrEmitter<'_>,
-        walk: &RowWalk,
-        buffer: &TileBuffer,
-        range: &TileRange,
-        iterations_ago: u32,
-    ) -> TileColumn {
-        let (first, step) = walk.first_column(ir, range);
-        let first = ir.sub(first, ir.i64_const(step * i64::from(iterations_ago)));
-        let (counter, first_count) = (self.counter, ir.sext_to_64(range.first));
-        TileColumn { buffer: buffer.slot, first, step, counter, first_count, counts_down: self.tiled.counts_down }
-    }
-}
-
-impl RowWalk {
-    /// The column of a tile's first iteration, and how many further the next iteration's is.
-    fn first_column(&self, ir: &IrEmitter<'_>, range: &TileRange) -> (Val, i64) {
-        match self.goes_back {
-            true => (ir.sub(range.n, ir.i64_const(1)), -1),
-            false => (ir.i64_const(self.n_reloaded.into()), 1),
-        }
     }
 }

@@ -164,6 +164,37 @@ kernel @update(%a a: f32, %x x: array<f32, 1>, %y y: array<f32, 1>) {
   return
 }";
 
+/// `y[i] = x[i] / d * p + x[i] % d` for integers of a type.
+fn divisions(ty: &str) -> String {
+    format!(
+        "
+kernel @divisions(%d d: {ty}, %p p: {ty}, %x x: array<{ty}, 1>, %y y: array<{ty}, 1>) {{
+  %i: i32 = tid 0
+  %0: {ty} = array_load %x, %i
+  %1: {ty} = div %0, %d
+  %2: {ty} = mul %1, %p
+  %3: {ty} = mod %0, %d
+  %4: {ty} = add %2, %3
+  array_store %y, %i, %4
+  return
+}}"
+    )
+}
+
+/// `y[i] = max(x[i], level)` for integers of a type.
+fn threshold(ty: &str) -> String {
+    format!(
+        "
+kernel @threshold(%l level: {ty}, %x x: array<{ty}, 1>, %y y: array<{ty}, 1>) {{
+  %i: i32 = tid 0
+  %0: {ty} = array_load %x, %i
+  %1: {ty} = max %0, %l
+  array_store %y, %i, %1
+  return
+}}"
+    )
+}
+
 /// The kernel's assembly for a processor, its arrays dense and apart. With `columns`, a launch has a dimension less
 /// than the arrays, whose last extent that is.
 fn assembly(source: &str, cpu: &str, columns: Option<u32>) -> String {
@@ -341,6 +372,31 @@ fn fast_quotients_by_cubes_of_roots_take_six_products() {
         let strict = assembly_in(FloatMode::Strict, source, "x86-64-v4", dense, None);
         assert!(!strict.contains("vrsqrt") && strict.contains("vdivps"), "{strict}");
     }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn division_by_an_argument_is_multiplication() {
+    for (ty, product) in [("i32", "vpmuludq"), ("u32", "vpmuludq"), ("i64", "vpmuludq"), ("u16", "vpmulhuw")] {
+        for (cpu, register) in [("x86-64-v4", "%zmm"), ("x86-64-v3", "%ymm")] {
+            let code = assembly(&divisions(ty), cpu, None);
+            let inner = innermost_loop(&code, product);
+            assert!(inner.iter().any(|line| line.starts_with(product) && line.contains(register)), "{ty}:\n{code}");
+            let slow = ["vdiv", "div", "idiv", "vcvt", "vpinsr", "vpextr", "mulx"];
+            let found = inner.iter().find(|line| slow.iter().any(|op| line.starts_with(op)));
+            assert!(found.is_none(), "{found:?} for {ty}:\n{code}");
+        }
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn narrow_integers_fill_registers() {
+    check_inner_loop(&threshold("u8"), "x86-64-v3", None, "%ymm", &["vpmaxub"]);
+    // 32 bytes, because more have not been found to be faster.
+    check_inner_loop(&threshold("u8"), "x86-64-v4", None, "%ymm", &["vpmaxub"]);
+    check_inner_loop(&threshold("i16"), "x86-64-v3", None, "%ymm", &["vpmaxsw"]);
+    check_inner_loop(&threshold("i16"), "x86-64-v4", None, "%zmm", &["vpmaxsw"]);
 }
 
 #[test]

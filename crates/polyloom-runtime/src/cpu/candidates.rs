@@ -159,6 +159,10 @@ impl CandidateTrial {
 
     /// Notes how long a thread of a chunk took; gives whether enough is known now, once in a trial.
     pub(crate) fn record(&self, candidate: usize, ns_per_thread: f32) -> bool {
+        // A chunk that was under way when the trial ended is no sample, because those in the cache are without it.
+        if !self.is_running() {
+            return false;
+        }
         let index = self.n_samples[candidate].fetch_add(1, Ordering::Relaxed) as usize;
         if let Some(sample) = self.samples[candidate].get(index) {
             // Otherwise it would be taken for none.

@@ -229,6 +229,18 @@ impl CpuKernel {
         found
     }
 
+    /// Returns how many threads launches run at a time over arrays with these facts, or else over dense arrays, where they
+    /// have found the back end's estimate to be wrong; `None` where it was right or nothing has been measured.
+    pub fn measured_lanes(&self, launch_rank: u8, facts: &ArgFacts) -> Option<u32> {
+        let mut measured = self.measured_candidates(launch_rank);
+        let is_dense = |facts: &ArgFacts| facts.arrays.iter().any(|array| array.contiguous);
+        measured.retain(|of_variant| is_dense(&of_variant.facts));
+        let is_same = |of_variant: &&MeasuredCandidates| of_variant.facts == *facts;
+        let of_variant = measured.iter().find(is_same).or(measured.first())?;
+        // The first is the choice of the estimate.
+        of_variant.candidates.iter().skip(1).find(|candidate| candidate.is_used).map(|candidate| candidate.lanes)
+    }
+
     /// Compiles the variant that assumes nothing but the rank, unless there is one.
     ///
     /// # Errors

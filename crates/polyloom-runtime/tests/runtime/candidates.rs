@@ -85,6 +85,64 @@ fn the_faster_candidate_is_found_and_kept() {
 }
 
 #[test]
+fn lanes_are_named_where_the_estimate_was_wrong() {
+    for (chosen, rival, lanes) in
+        [(saxpy_in::<80> as KernelEntry, saxpy as KernelEntry, Some(1)), (saxpy, saxpy_in::<80>, None)]
+    {
+        let (_, device) = undecided(chosen, rival, None);
+        let kernel = CpuKernel::new(device, saxpy_source("saxpy"));
+        assert_eq!(kernel.measured_lanes(1, &kernel.dense_facts()), None);
+        measure(&kernel);
+        assert_eq!(kernel.measured_lanes(1, &kernel.dense_facts()), lanes);
+        kernel.device().set_deterministic(true);
+        assert_eq!(kernel.measured_lanes(1, &kernel.dense_facts()), None);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_child_forked_during_a_trial_measures_by_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let (optimizer, device) = undecided(saxpy_in::<80>, saxpy, Some(directory.path()));
+    let kernel = CpuKernel::new(device, saxpy_source("saxpy"));
+    while kernel.variants().first().is_none_or(|variant| variant.candidates.is_empty()) {
+        run_saxpy(&kernel, N);
+        kernel.device().wait_for_background();
+    }
+    // Few samples, so that the trial goes on in both processes.
+    let n_samples = |kernel: &CpuKernel| -> usize {
+        kernel.variants()[0].candidates.iter().map(|candidate| candidate.n_samples).sum()
+    };
+    let before = n_samples(&kernel);
+    assert_eq!(decided(&kernel.variants()), None, "the trial is over before the fork");
+    // SAFETY: the child only launches and leaves without running any destructor of the parent's.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: has no preconditions; ends a child that hangs.
+        unsafe { libc::alarm(120) };
+        let is_fine = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            assert_eq!(n_samples(&kernel), before, "the child has the samples from before it");
+            assert!(measure(&kernel)[1].is_used);
+        }));
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(if is_fine.is_ok() { 0 } else { 1 }) }
+    }
+    assert!(child > 0);
+    assert!(measure(&kernel)[1].is_used);
+    let mut status = 0;
+    // SAFETY: waits for the child just made.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    assert_eq!(optimizer.n_compiled.load(Ordering::SeqCst), 2);
+    // Both have written samples to the cache, and what is there is whole.
+    let (_, other) = undecided(saxpy_in::<80>, saxpy, Some(directory.path()));
+    let known = CpuKernel::new(other.clone(), saxpy_source("saxpy"));
+    run_saxpy(&known, 10);
+    other.wait_for_background();
+    assert!(decided(&known.variants()).is_some_and(|found| found[1].is_used));
+}
+
+#[test]
 fn a_kernel_that_is_not_hot_in_optimised_code_is_compiled_once() {
     let (optimizer, device) = undecided(saxpy, saxpy_in::<80>, None);
     let kernel = CpuKernel::new(device, saxpy_source("saxpy"));

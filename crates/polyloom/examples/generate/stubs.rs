@@ -1,14 +1,38 @@
 //! The text of the Python type stubs. A test includes this file too: it compares the stubs with the package's.
 
 use super::functions::{FUNCTIONS, Origin};
+use polyloom::graph::TensorOp;
+use polyloom::tensor_op::{op_documentation, parameters_of, stub_signature};
 use polyloom_ir::op::{ExampleLine, OpGroup, OpInfo, Signature, TyPattern};
 use polyloom_ir::{Composite, CompositeKind, MAX_DIMS, Op, Scalar};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Every stub file: its name in the package and its text.
-pub(crate) fn all() -> [(&'static str, String); 2] {
-    [("_builtins.pyi", stubs()), ("_composite_names.pyi", name_stubs())]
+pub(crate) fn all() -> [(&'static str, String); 3] {
+    [("_builtins.pyi", stubs()), ("_composite_names.pyi", name_stubs()), ("ops.pyi", op_stubs())]
+}
+
+/// The functions of `polyloom.ops`.
+fn op_stubs() -> String {
+    let mut text = String::from(
+        "# Generated from the table of tensor ops by `make stubs`.\n\
+         from collections.abc import Sequence\n\
+         from typing import Any\n\n\
+         # A NumPy array or number, a polyloom.array, a PyTorch tensor, or a Python number.\n\
+         TensorLike = Any\n",
+    );
+    let mut names: Vec<&str> = Vec::new();
+    for info in TensorOp::all() {
+        let signature = stub_signature(&parameters_of(info));
+        for name in std::iter::once(&info.name).chain(info.aliases) {
+            let doc = op_documentation(info).trim_end().replace("\n", "\n    ").replace("\n    \n", "\n\n");
+            let _ = write!(text, "\ndef {name}{signature}:\n    \"\"\"{doc}\n    \"\"\"\n");
+            names.push(name);
+        }
+    }
+    let exported = exported(&names);
+    text + &exported
 }
 
 /// The ops that kernels can name.

@@ -120,36 +120,31 @@ impl Accumulator {
         merged
     }
 
-    /// Combines the states of the 32 lanes of a warp, as a tree. All lanes get the result.
-    pub(super) fn across_lanes<'g>(self, state: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    /// Combines the states of the 32 threads of a block as a tree, through shared arrays numbered from `first` on. All threads
+    /// get the result.
+    pub(super) fn across_lanes<'g>(self, state: &[Expr<'g>], first: u32) -> Vec<Expr<'g>> {
         let b = state[0].builder();
-        let is_bool = self.dtype == Scalar::Bool;
-        let reduced = |op: Op, x: Expr<'g>| b.op(op, &[x]);
-        match self.op {
-            TensorOp::Sum => vec![reduced(Op::WarpReduceAdd, state[0])],
-            TensorOp::All => vec![reduced(Op::WarpAll, state[0])],
-            TensorOp::Any => vec![reduced(Op::WarpAny, state[0])],
-            TensorOp::Max if is_bool => vec![reduced(Op::WarpAny, state[0])],
-            TensorOp::Min if is_bool => vec![reduced(Op::WarpAll, state[0])],
-            TensorOp::Max | TensorOp::Min => {
-                let op = if self.op == TensorOp::Max { Op::WarpReduceMax } else { Op::WarpReduceMin };
-                let mut merged = vec![reduced(op, state[0])];
-                merged.extend(self.watches_nan().then(|| reduced(Op::WarpAny, state[1])));
-                merged
-            }
-            _ => {
-                let mut state = state.to_vec();
-                let mut distance = N_LANES as i64 / 2;
-                while distance > 0 {
-                    let delta = b.int(Scalar::I32, distance);
-                    let behind: Vec<Expr<'g>> = state.iter().map(|&x| b.shuffle(Op::ShuffleDown, x, delta)).collect();
-                    state = self.merge(&state, &behind);
-                    distance /= 2;
-                }
-                let first = b.int(Scalar::I32, 0);
-                state.iter().map(|&x| b.shuffle(Op::Shuffle, x, first)).collect()
-            }
+        let array = |(id, x): (u32, &Expr<'g>)| b.shared_array(id, x.scalar(), N_LANES as u32);
+        let arrays: Vec<Expr<'g>> = (first..).zip(state).map(array).collect();
+        let at = |place: Expr<'g>| -> Vec<Expr<'g>> { arrays.iter().map(|array| array.load(&[place])).collect() };
+        let keep = |place: Expr<'g>, state: &[Expr<'g>]| {
+            arrays.iter().zip(state).for_each(|(array, &x)| array.store(&[place], x));
+        };
+        let lane = b.thread_idx(0);
+        keep(lane, state);
+        b.sync_threads();
+        let mut distance = N_LANES as i64 / 2;
+        while distance > 0 {
+            b.if_then(lane.lt(distance), || keep(lane, &self.merge(&at(lane), &at(lane + distance))));
+            b.sync_threads();
+            distance /= 2;
         }
+        at(b.int(Scalar::I32, 0))
+    }
+
+    /// Returns the number of shared arrays that [`Accumulator::across_lanes`] takes.
+    pub(super) fn n_arrays(self) -> u32 {
+        if self.watches_nan() || self.is_index() { 2 } else { 1 }
     }
 
     /// Returns the result, of a type.

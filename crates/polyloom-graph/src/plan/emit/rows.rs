@@ -67,18 +67,19 @@ impl<'g> BodyEmitter<'_, 'g> {
         let initial = || -> States<'g> { accumulators.iter().map(|accumulator| accumulator.initial(self.b)).collect() };
         let block = int(BLOCK_LENGTH as i64);
         let n_lanes = int(N_LANES as i64);
+        let first_arrays = self.first_arrays(pass);
         match (self.body.form, lane) {
             (BodyForm::Unrolled(n), _) => self.unrolled(pass, accumulators, n),
             (BodyForm::Block { n_levels: 0 }, Some(lane)) => {
                 let states = self.loop_over(pass, accumulators, (lane, length, n_lanes), initial());
-                across_lanes(accumulators, &states)
+                across_lanes(accumulators, &first_arrays, &states)
             }
             (BodyForm::Block { n_levels }, Some(lane)) => self.long_row(pass, accumulators, lane, n_levels),
             (BodyForm::SplitBlock, Some(lane)) => {
                 let first = self.outer.last().map_or(int(0), |&number| number * block);
                 let end = (first + block).min(length);
                 let states = self.loop_over(pass, accumulators, (first + lane, end, n_lanes), initial());
-                across_lanes(accumulators, &states)
+                across_lanes(accumulators, &first_arrays, &states)
             }
             (BodyForm::SplitLane, _) => {
                 let first = self.outer[0] * block;
@@ -87,6 +88,21 @@ impl<'g> BodyEmitter<'_, 'g> {
             }
             _ => self.loop_over(pass, accumulators, (int(0), length, int(1)), initial()),
         }
+    }
+
+    /// Returns the numbers of the first shared arrays of a pass's reductions. No two reductions of a kernel share one.
+    fn first_arrays(&self, pass: &BodyPass) -> Vec<u32> {
+        let n_before = self.body.passes.iter().take_while(|before| !std::ptr::eq(*before, pass));
+        let of_pass = |pass: &BodyPass| -> u32 {
+            pass.reductions.iter().map(|reduction| self.accumulator(reduction).n_arrays()).sum()
+        };
+        let mut next = n_before.map(of_pass).sum();
+        let mut first = Vec::new();
+        for reduction in &pass.reductions {
+            first.push(next);
+            next += self.accumulator(reduction).n_arrays();
+        }
+        first
     }
 
     /// Goes over the elements from a first one on in steps.
@@ -151,6 +167,7 @@ impl<'g> BodyEmitter<'_, 'g> {
         let int = |value: i64| b.int(self.place_type(), value);
         let (length, block) = (self.row_length(), int(BLOCK_LENGTH as i64));
         let n_blocks = b.op(Op::FloorDiv, &[length + int(BLOCK_LENGTH as i64 - 1), block]);
+        let first_arrays = self.first_arrays(pass);
         // What needs no order is carried through all blocks; what does, level by level.
         let carried_of = |accumulator: &Accumulator| -> Vec<Expr<'g>> {
             let n_copies = if accumulator.has_order() { usize::from(n_levels) } else { 1 };
@@ -168,12 +185,14 @@ impl<'g> BodyEmitter<'_, 'g> {
             let end = (first + block).min(length);
             let states = self.loop_over(pass, accumulators, (first + lane, end, int(N_LANES as i64)), states);
             let mut next = Vec::new();
-            for ((accumulator, state), carried) in accumulators.iter().zip(&states).zip(&carried) {
+            for (((accumulator, &first), state), carried) in
+                accumulators.iter().zip(&first_arrays).zip(&states).zip(&carried)
+            {
                 if !accumulator.has_order() {
                     next.extend(state.clone());
                     continue;
                 }
-                let mut total = accumulator.across_lanes(state);
+                let mut total = accumulator.across_lanes(state, first);
                 let mut is_open = b.int(Scalar::I32, 1).ne(0);
                 for (level, kept) in carried.iter().enumerate() {
                     let has_neighbour = ((number >> level as i64) & 1).ne(0);
@@ -183,12 +202,14 @@ impl<'g> BodyEmitter<'_, 'g> {
                     is_open = is_open & has_neighbour;
                 }
             }
+            // The next block of the row uses the same shared arrays.
+            b.sync_threads();
             next
         });
         let carried = divide(&initial, &results);
-        let finish = |(accumulator, carried): (&Accumulator, &Vec<Expr<'g>>)| {
+        let finish = |((accumulator, &first), carried): ((&Accumulator, &u32), &Vec<Expr<'g>>)| {
             if !accumulator.has_order() {
-                return accumulator.across_lanes(carried);
+                return accumulator.across_lanes(carried, first);
             }
             let (mut total, mut has_total) = (accumulator.initial(b)[0], b.int(Scalar::I32, 0).ne(0));
             for (level, kept) in carried.iter().enumerate() {
@@ -199,12 +220,14 @@ impl<'g> BodyEmitter<'_, 'g> {
             }
             vec![total]
         };
-        accumulators.iter().zip(&carried).map(finish).collect()
+        accumulators.iter().zip(&first_arrays).zip(&carried).map(finish).collect()
     }
 }
 
-fn across_lanes<'g>(accumulators: &[Accumulator], states: &States<'g>) -> States<'g> {
-    accumulators.iter().zip(states).map(|(accumulator, state)| accumulator.across_lanes(state)).collect()
+fn across_lanes<'g>(accumulators: &[Accumulator], first_arrays: &[u32], states: &States<'g>) -> States<'g> {
+    let combine =
+        |((accumulator, &first), state): ((&Accumulator, &u32), &Vec<Expr<'g>>)| accumulator.across_lanes(state, first);
+    accumulators.iter().zip(first_arrays).zip(states).map(combine).collect()
 }
 
 /// Divides values as others are divided.

@@ -54,6 +54,7 @@ pub(super) fn kernel(
     let (params, arrays) = KernelArguments::Params { function, first: 1 }.load(ir, func, variant)?;
     // One lane needs no indices that it shares.
     let (used, indexes, sites) = (used_values(func), SecondaryMap::new(), SiteTable::of(func));
+    let by_invariants = SecondaryMap::new();
     let unit = BodyUnit {
         ir,
         processor,
@@ -65,6 +66,7 @@ pub(super) fn kernel(
         uniformity: None,
         used: &used,
         indexes: &indexes,
+        by_invariants: &by_invariants,
         sites: &sites,
         arrays: &arrays,
         params: &params,

@@ -1,8 +1,10 @@
 //! Makes kernel bodies and their arguments of drafts: merges axes, names parameters, leaves out stores that nobody reads.
 
+mod buffers;
+mod params;
+
 use super::body::{
-    BodyAddress, BodyExpression, BodyExpressionKind, BodyExtent, BodyForm, BodyParam, BodyPass, BodyPlace,
-    BodyReduction, BodyStore, BodyStride, KernelBody,
+    BodyExpression, BodyExpressionKind, BodyExtent, BodyForm, BodyParam, BodyPass, BodyReduction, BodyStore, KernelBody,
 };
 use super::expression::{CombineOrder, ExpressionId, ExpressionKind, Source};
 use super::group::{DraftReduction, DraftSpace, DraftStore, KernelDraft};
@@ -11,12 +13,13 @@ use super::reduction::{RowForm, is_order_free};
 use super::reuse::reuse_buffers;
 use super::spill::SpilledExpression;
 use super::translate::TranslatedGraph;
-use super::{BufferKind, FusionPlan, KernelGrid, PlanArg, PlanBuffer, PlanKernel, PlanOptions, PlanOutput};
+use super::{FusionPlan, KernelGrid, PlanArg, PlanKernel, PlanOptions, PlanOutput};
 use crate::error::GraphError;
 use crate::layout::Layout;
 use crate::reference::{BLOCK_LENGTH, N_LANES};
-use polyloom_ir::Scalar;
-use rustc_hash::{FxHashMap, FxHashSet};
+use buffers::PlanBuffers;
+use params::NumberRole;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// The most axes of a launch.
@@ -43,66 +46,6 @@ pub(super) fn assemble(
         kernels.extend(kernel);
     }
     Ok(reuse_buffers(FusionPlan { buffers: buffers.buffers, kernels, outputs }))
-}
-
-/// The buffers of a plan, those of stored values as they are needed.
-struct PlanBuffers {
-    buffers: Vec<PlanBuffer>,
-    of_stored: FxHashMap<u32, usize>,
-    /// The kernels that load a stored value from memory.
-    readers: FxHashMap<u32, FxHashSet<usize>>,
-}
-
-impl PlanBuffers {
-    fn new(graph: &TranslatedGraph) -> PlanBuffers {
-        let input = |(index, ty): (usize, &crate::graph::TensorType)| PlanBuffer {
-            dtype: ty.dtype,
-            n_elements: ty.shape.n_elements().unwrap_or(0),
-            kind: BufferKind::Input(index),
-        };
-        let buffers = graph.inputs.iter().enumerate().map(input).collect();
-        PlanBuffers { buffers, of_stored: FxHashMap::default(), readers: FxHashMap::default() }
-    }
-
-    fn note_reads(&mut self, graph: &TranslatedGraph, index: usize, draft: &KernelDraft) {
-        graph.arena.visit(&draft.roots(), |id| {
-            if let ExpressionKind::Load(Source::Stored(stored), _) | ExpressionKind::Combined { source: stored, .. } =
-                &graph.arena.get(id).kind
-            {
-                self.readers.entry(*stored).or_default().insert(index);
-            }
-        });
-    }
-
-    /// Returns true if a value that a kernel computes is read by others, or is an output.
-    fn is_needed(&self, graph: &TranslatedGraph, stored: u32, draft: usize) -> bool {
-        let is_read = self.readers.get(&stored).is_some_and(|readers| readers.iter().any(|&reader| reader != draft));
-        is_read || graph.stored[stored as usize].is_output
-    }
-
-    fn buffer(&mut self, graph: &TranslatedGraph, source: Source) -> usize {
-        let stored = match source {
-            Source::Input(index) => return index as usize,
-            Source::Stored(stored) => stored,
-        };
-        *self.of_stored.entry(stored).or_insert_with(|| {
-            let value = &graph.stored[stored as usize];
-            let kind = if value.is_output { BufferKind::Output } else { BufferKind::Temporary };
-            self.buffers.push(PlanBuffer { dtype: value.dtype, n_elements: value.extents.iter().product(), kind });
-            self.buffers.len() - 1
-        })
-    }
-}
-
-/// The role of a number that is a parameter. Numbers of one role and value are one parameter.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum NumberRole {
-    Extent(usize),
-    Stride(usize, i64),
-    Offset(usize, i64),
-    Count(u64),
-    Distance(i64),
-    Given(u32, Scalar),
 }
 
 struct BodyAssembler<'a> {
@@ -369,68 +312,6 @@ impl<'a> BodyAssembler<'a> {
 
     fn is_of_row(&self, layout: &Layout) -> bool {
         layout.strides[self.draft.space.outer().len()..].iter().all(|&stride| stride == 0)
-    }
-
-    fn address(&mut self, source: Source, layout: &Layout) -> BodyAddress {
-        // What is the same along an axis is there even if the axis is empty.
-        let touched = |(&extent, &stride): (&u64, &i64)| if stride == 0 { 1 } else { extent };
-        let extents = layout.extents.iter().zip(&layout.strides).map(touched).collect();
-        let range = Layout { extents, ..layout.clone() }.place_range();
-        let (least, n) = range.map_or((layout.offset, 0), |(least, most)| (least, (most - least + 1) as u64));
-        self.address_within(source, layout, least, n)
-    }
-
-    fn combined_address(&mut self, source: u32, layout: &Layout, n: u64, distance: i64) -> BodyAddress {
-        let (least, most) = layout.place_range().unwrap_or((layout.offset, layout.offset));
-        let n_elements = (most - least) as u64 + (n.max(1) - 1) * distance as u64 + 1;
-        self.address_within(Source::Stored(source), layout, least, n_elements)
-    }
-
-    fn address_within(&mut self, source: Source, layout: &Layout, least: i64, n_elements: u64) -> BodyAddress {
-        let buffer = self.buffers.buffer(self.graph, source);
-        let dtype = self.buffers.buffers[buffer].dtype;
-        let key = (buffer, least, n_elements);
-        let array = match self.arrays.get(&key) {
-            Some(&array) => array,
-            None => {
-                self.params.push(BodyParam { is_array: true, dtype });
-                self.args.push(PlanArg::Array { buffer, offset: least, n_elements });
-                let array = self.params.len() as u16 - 1;
-                self.arrays.insert(key, array);
-                array
-            }
-        };
-        BodyAddress { array, place: self.place(layout, layout.offset - least) }
-    }
-
-    fn place(&mut self, layout: &Layout, offset: i64) -> BodyPlace {
-        let merged = self.axes.strides(layout);
-        let strides = merged.into_iter().enumerate().map(|(axis, stride)| match stride {
-            0 => BodyStride::Zero,
-            1 => BodyStride::One,
-            stride => BodyStride::Param(self.integer(NumberRole::Stride(axis, stride), stride)),
-        });
-        let strides = strides.collect();
-        let n_params = self.params.len();
-        let offset = (offset != 0).then(|| self.integer(NumberRole::Offset(n_params, offset), offset));
-        BodyPlace { strides, offset }
-    }
-
-    fn integer(&mut self, role: NumberRole, value: i64) -> u16 {
-        let dtype = if self.is_wide { Scalar::I64 } else { Scalar::I32 };
-        let bits = if self.is_wide { value as u64 } else { u64::from(value as u32) };
-        self.number(role, PlanArg::Scalar { dtype, bits }, dtype)
-    }
-
-    fn number(&mut self, role: NumberRole, arg: PlanArg, dtype: Scalar) -> u16 {
-        if let Some(&param) = self.numbers.get(&role) {
-            return param;
-        }
-        self.params.push(BodyParam { is_array: false, dtype });
-        self.args.push(arg);
-        let param = self.params.len() as u16 - 1;
-        self.numbers.insert(role, param);
-        param
     }
 
     fn extents_of(&mut self, first: usize, extents: &[u64]) -> Vec<BodyExtent> {

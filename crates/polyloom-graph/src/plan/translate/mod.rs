@@ -1,7 +1,11 @@
 //! Translates a graph of simple ops to expressions and the values that are stored.
 
-use super::expression::{CombineOrder, ExpressionArena, ExpressionId, ExpressionKind, Source, ViewMap};
-use super::reduction::{ReductionSpace, RowRange, choose_form};
+mod movement;
+mod product;
+mod reduce;
+
+use super::expression::{ExpressionArena, ExpressionId, ExpressionKind, Source, ViewMap};
+use super::reduction::ReductionSpace;
 use super::{PlanOptions, unplannable};
 use crate::attribute::AttributeValue;
 use crate::builder::convert;
@@ -9,7 +13,7 @@ use crate::error::GraphError;
 use crate::graph::{Graph, TensorDef, TensorId, TensorType};
 use crate::layout::Layout;
 use crate::op::{OpDefinition, TensorOp};
-use crate::reference::{BLOCK_LENGTH, N_LANES};
+use movement::view_map;
 use polyloom_ir::Scalar;
 use rustc_hash::FxHashMap;
 
@@ -274,200 +278,6 @@ impl Translator<'_> {
         self.arena.intern(ExpressionKind::Load(Source::Stored(stored), layout), dtype)
     }
 
-    fn reduce(
-        &mut self,
-        op: TensorOp,
-        operand: &TranslatedValue,
-        axes: &[i64],
-        extents: &[u64],
-        dtype: Scalar,
-    ) -> ExpressionId {
-        let (inner, outer): (Vec<usize>, Vec<usize>) =
-            (0..operand.extents.len()).partition(|&axis| axes.contains(&(axis as i64)));
-        let order = [&outer[..], &inner[..]].concat();
-        let of = |axes: &[usize]| -> Vec<u64> { axes.iter().map(|&axis| operand.extents[axis]).collect() };
-        let (outer, inner) = (of(&outer), of(&inner));
-        let rows = self.viewed(operand.expression, &operand.extents, &ViewMap::Permute(order.clone()));
-        let form = choose_form(&self.arena, op, &[rows], &outer, &inner, self.options);
-        let partials = form.partial_extents(&outer, &inner);
-        let stored = if partials.is_empty() {
-            let space = ReductionSpace { outer: outer.clone(), inner, order, form, range: RowRange::Whole };
-            self.store(dtype, &outer, StoredKind::Reduction { op, operands: vec![rows], space })
-        } else {
-            self.reduce_in_parts(
-                op,
-                rows,
-                ReductionSpace { outer: outer.clone(), inner, order, form, range: form.range() },
-                dtype,
-            )
-        };
-        self.load(stored, Layout { extents: extents.to_vec(), ..kept_layout(&outer, extents) })
-    }
-
-    /// Stores the totals of blocks, or of their lanes, and combines those.
-    fn reduce_in_parts(&mut self, op: TensorOp, rows: ExpressionId, space: ReductionSpace, dtype: Scalar) -> u32 {
-        let n: u64 = space.inner.iter().product();
-        let n_blocks = n.div_ceil(BLOCK_LENGTH as u64);
-        let outer = space.outer.clone();
-        let accumulator = super::reduction::accumulator(dtype);
-        let parts = space.form.partial_extents(&outer, &space.inner);
-        // The parts of a row are new axes, along which its elements are the same.
-        let n_new = parts.len() - outer.len();
-        let all = [&parts[..], &space.inner[..]].concat();
-        let operand = if space.range == RowRange::Block {
-            // The block is the last axis of the outer ones.
-            let widened = [&outer[..], &space.inner[..], &parts[outer.len()..]].concat();
-            let repeated = self.viewed(
-                rows,
-                &[&outer[..], &space.inner[..]].concat(),
-                &ViewMap::Repeat(parts[outer.len()..].to_vec()),
-            );
-            let n_outer = outer.len();
-            let n_inner = space.inner.len();
-            let axes = (0..n_outer).chain(n_outer + n_inner..widened.len()).chain(n_outer..n_outer + n_inner).collect();
-            self.viewed(repeated, &widened, &ViewMap::Permute(axes))
-        } else {
-            self.viewed(rows, &all[n_new..], &ViewMap::Broadcast(all.clone()))
-        };
-        let range = space.range;
-        let parts_space = ReductionSpace { outer: parts.clone(), ..space };
-        let partials =
-            self.store(accumulator, &parts, StoredKind::Reduction { op, operands: vec![operand], space: parts_space });
-        let n_outer: u64 = outer.iter().product();
-        let mut totals = partials;
-        if range == RowRange::Lane {
-            // From [block, lane, outer…] to [outer…, block].
-            let dense = Layout::dense(&parts);
-            let axes: Vec<usize> = (2..parts.len()).chain([0]).collect();
-            let layout = dense.permuted(&axes);
-            let extents = layout.extents.clone();
-            let combined = ExpressionKind::Combined {
-                op,
-                order: CombineOrder::Lanes,
-                source: partials,
-                layout,
-                n: N_LANES as u64,
-                distance: n_outer as i64,
-            };
-            let combined = self.arena.intern(combined, accumulator);
-            if n_blocks == 1 {
-                let flat = self.viewed(combined, &extents, &ViewMap::Reshape(outer.clone()));
-                let converted = self.converted(flat, dtype);
-                return self.store(dtype, &outer, StoredKind::Elementwise(converted));
-            }
-            totals = self.store(accumulator, &extents, StoredKind::Elementwise(combined));
-        }
-        let first: Vec<i64> = Layout::dense(&outer).strides.iter().map(|stride| stride * n_blocks as i64).collect();
-        let combined = ExpressionKind::Combined {
-            op,
-            order: CombineOrder::Pairs,
-            source: totals,
-            layout: Layout { extents: outer.clone(), strides: first, offset: 0 },
-            n: n_blocks,
-            distance: 1,
-        };
-        let combined = self.arena.intern(combined, accumulator);
-        let converted = self.converted(combined, dtype);
-        self.store(dtype, &outer, StoredKind::Elementwise(converted))
-    }
-
-    fn multiply(&mut self, a: &TranslatedValue, b: &TranslatedValue, extents: &[u64], dtype: Scalar) -> ExpressionId {
-        let length = a.extents.last().copied().unwrap_or(1);
-        let (a_is_row, b_is_column) = (a.extents.len() == 1, b.extents.len() == 1);
-        let batch = &extents[..extents.len() - usize::from(!a_is_row) - usize::from(!b_is_column)];
-        let rows = if a_is_row { 1 } else { a.extents[a.extents.len() - 2] };
-        let columns = if b_is_column { 1 } else { b.extents[b.extents.len() - 1] };
-        let space = [batch, &[rows, columns, length]].concat();
-        // Elements of `a` are the same for all columns, those of `b` for all rows.
-        let a_batch = &a.extents[..a.extents.len().saturating_sub(2)];
-        let a_shape = [a_batch, &[rows, 1, length]].concat();
-        let left = self.viewed(a.expression, &a.extents, &ViewMap::Reshape(a_shape.clone()));
-        let left = self.viewed(left, &a_shape, &ViewMap::Broadcast(space.clone()));
-        let b_batch = &b.extents[..b.extents.len().saturating_sub(2)];
-        let b_shape = [b_batch, &[1, length, columns]].concat();
-        let right = self.viewed(b.expression, &b.extents, &ViewMap::Reshape(b_shape.clone()));
-        let mut axes: Vec<usize> = (0..b_shape.len()).collect();
-        let last = axes.len() - 1;
-        axes.swap(last, last - 1);
-        let swapped = [b_batch, &[1, columns, length]].concat();
-        let right = self.viewed(right, &b_shape, &ViewMap::Permute(axes));
-        let right = self.viewed(right, &swapped, &ViewMap::Broadcast(space.clone()));
-        let operands = [left, right].map(|factor| {
-            let is_plain = matches!(self.arena.get(factor).kind, ExpressionKind::Load(..));
-            if is_plain { factor } else { self.load_factor(factor, &space) }
-        });
-        let outer = space[..space.len() - 1].to_vec();
-        let space = ReductionSpace::of_product(outer.clone(), length);
-        let stored = self.store(
-            dtype,
-            &outer,
-            StoredKind::Reduction { op: TensorOp::MatMul, operands: operands.to_vec(), space },
-        );
-        self.load(stored, Layout { extents: extents.to_vec(), ..kept_layout(&outer, extents) })
-    }
-
-    /// Stores a factor once for all rows or columns that it is repeated for.
-    fn load_factor(&mut self, factor: ExpressionId, space: &[u64]) -> ExpressionId {
-        let mut is_repeated = vec![true; space.len()];
-        self.arena.visit(&[factor], |id| {
-            if let ExpressionKind::Load(_, layout)
-            | ExpressionKind::Place(layout)
-            | ExpressionKind::Combined { layout, .. } = &self.arena.get(id).kind
-            {
-                for (axis, stride) in layout.strides.iter().enumerate() {
-                    is_repeated[axis] &= *stride == 0;
-                }
-            }
-        });
-        let zeros = vec![0; space.len()];
-        let sizes: Vec<u64> =
-            space.iter().zip(&is_repeated).map(|(&n, &repeats)| if repeats { n.min(1) } else { n }).collect();
-        let once = ViewMap::Slice { starts: zeros, sizes: sizes.clone(), steps: vec![1; space.len()] };
-        let once = self.viewed(factor, space, &once);
-        let loaded = self.load_stored(once, &sizes);
-        self.viewed(loaded, &sizes, &ViewMap::Broadcast(space.to_vec()))
-    }
-
-    fn scan(&mut self, op: TensorOp, operand: &TranslatedValue, axis: i64, dtype: Scalar) -> ExpressionId {
-        let axis = axis as usize;
-        let rank = operand.extents.len();
-        let order: Vec<usize> = (0..rank).filter(|&other| other != axis).chain([axis]).collect();
-        let rows = self.viewed(operand.expression, &operand.extents, &ViewMap::Permute(order.clone()));
-        let layout = Layout::dense(&operand.extents).permuted(&order);
-        let kind = StoredKind::Scan { op, operand: rows, extents: layout.extents.clone(), layout };
-        let stored = self.store(dtype, &operand.extents, kind);
-        self.load(stored, Layout::dense(&operand.extents))
-    }
-
-    fn concat(&mut self, operands: &[TranslatedValue], axis: usize, extents: &[u64], dtype: Scalar) -> ExpressionId {
-        let mut start = vec![0; extents.len()];
-        let steps = vec![1; extents.len()];
-        let mut parts = Vec::new();
-        for operand in operands {
-            parts.push((operand.expression, Layout::dense(extents).sliced(&start, &operand.extents, &steps)));
-            start[axis] += operand.extents[axis] as i64;
-        }
-        let stored = self.store(dtype, extents, StoredKind::Assembled { parts, fill: None });
-        self.load(stored, Layout::dense(extents))
-    }
-
-    fn pad(
-        &mut self,
-        operand: &TranslatedValue,
-        attributes: &[AttributeValue],
-        extents: &[u64],
-        dtype: Scalar,
-    ) -> ExpressionId {
-        let value = if let AttributeValue::Float(value) = attributes[1] { value } else { 0.0 };
-        let bits = convert(Scalar::F64, value.to_bits(), dtype);
-        let fill = self.arena.intern(ExpressionKind::Constant(bits), dtype);
-        let starts: Vec<i64> = ints(&attributes[0]).chunks(2).map(|widths| widths[0]).collect();
-        let layout = Layout::dense(extents).sliced(&starts, &operand.extents, &vec![1; extents.len()]);
-        let parts = vec![(operand.expression, layout)];
-        let stored = self.store(dtype, extents, StoredKind::Assembled { parts, fill: Some(fill) });
-        self.load(stored, Layout::dense(extents))
-    }
-
     /// Finds where outputs lie, and stores those that are not stored yet.
     fn outputs(&mut self) -> Result<Vec<(Source, Layout)>, GraphError> {
         let mut owners: FxHashMap<u32, TensorId> = FxHashMap::default();
@@ -510,35 +320,6 @@ impl Translator<'_> {
             _ => id,
         }
     }
-}
-
-/// Returns the layout of a dense value without the axes of extent 1 that a result keeps.
-fn kept_layout(outer: &[u64], extents: &[u64]) -> Layout {
-    let dense = Layout::dense(outer);
-    dense.reshaped(extents).unwrap_or(dense)
-}
-
-fn view_map(op: TensorOp, attributes: &[AttributeValue], extents: &[u64]) -> Option<ViewMap> {
-    Some(match op {
-        TensorOp::Reshape => ViewMap::Reshape(extents.to_vec()),
-        TensorOp::Permute => ViewMap::Permute(ints(&attributes[0]).iter().map(|&axis| axis as usize).collect()),
-        TensorOp::Slice => {
-            ViewMap::Slice { starts: ints(&attributes[0]), sizes: extents.to_vec(), steps: ints(&attributes[2]) }
-        }
-        TensorOp::Flip => {
-            let axes = ints(&attributes[0]);
-            let is_flipped = |axis: usize| axes.contains(&(axis as i64));
-            let start = |axis: usize| if is_flipped(axis) { extents[axis] as i64 - 1 } else { 0 };
-            let rank = extents.len();
-            ViewMap::Slice {
-                starts: (0..rank).map(start).collect(),
-                sizes: extents.to_vec(),
-                steps: (0..rank).map(|axis| if is_flipped(axis) { -1 } else { 1 }).collect(),
-            }
-        }
-        TensorOp::BroadcastTo => ViewMap::Broadcast(extents.to_vec()),
-        _ => return None,
-    })
 }
 
 fn ints(attribute: &AttributeValue) -> Vec<i64> {

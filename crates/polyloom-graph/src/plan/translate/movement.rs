@@ -1,0 +1,80 @@
+//! Views, and ops whose results are put together from parts.
+
+use super::{StoredKind, TranslatedValue, Translator, ints};
+use crate::attribute::AttributeValue;
+use crate::builder::convert;
+use crate::layout::Layout;
+use crate::op::TensorOp;
+use crate::plan::expression::{ExpressionId, ExpressionKind, ViewMap};
+use polyloom_ir::Scalar;
+
+impl Translator<'_> {
+    pub(super) fn scan(&mut self, op: TensorOp, operand: &TranslatedValue, axis: i64, dtype: Scalar) -> ExpressionId {
+        let axis = axis as usize;
+        let rank = operand.extents.len();
+        let order: Vec<usize> = (0..rank).filter(|&other| other != axis).chain([axis]).collect();
+        let rows = self.viewed(operand.expression, &operand.extents, &ViewMap::Permute(order.clone()));
+        let layout = Layout::dense(&operand.extents).permuted(&order);
+        let kind = StoredKind::Scan { op, operand: rows, extents: layout.extents.clone(), layout };
+        let stored = self.store(dtype, &operand.extents, kind);
+        self.load(stored, Layout::dense(&operand.extents))
+    }
+
+    pub(super) fn concat(
+        &mut self,
+        operands: &[TranslatedValue],
+        axis: usize,
+        extents: &[u64],
+        dtype: Scalar,
+    ) -> ExpressionId {
+        let mut start = vec![0; extents.len()];
+        let steps = vec![1; extents.len()];
+        let mut parts = Vec::new();
+        for operand in operands {
+            parts.push((operand.expression, Layout::dense(extents).sliced(&start, &operand.extents, &steps)));
+            start[axis] += operand.extents[axis] as i64;
+        }
+        let stored = self.store(dtype, extents, StoredKind::Assembled { parts, fill: None });
+        self.load(stored, Layout::dense(extents))
+    }
+
+    pub(super) fn pad(
+        &mut self,
+        operand: &TranslatedValue,
+        attributes: &[AttributeValue],
+        extents: &[u64],
+        dtype: Scalar,
+    ) -> ExpressionId {
+        let value = if let AttributeValue::Float(value) = attributes[1] { value } else { 0.0 };
+        let bits = convert(Scalar::F64, value.to_bits(), dtype);
+        let fill = self.arena.intern(ExpressionKind::Constant(bits), dtype);
+        let starts: Vec<i64> = ints(&attributes[0]).chunks(2).map(|widths| widths[0]).collect();
+        let layout = Layout::dense(extents).sliced(&starts, &operand.extents, &vec![1; extents.len()]);
+        let parts = vec![(operand.expression, layout)];
+        let stored = self.store(dtype, extents, StoredKind::Assembled { parts, fill: Some(fill) });
+        self.load(stored, Layout::dense(extents))
+    }
+}
+
+pub(super) fn view_map(op: TensorOp, attributes: &[AttributeValue], extents: &[u64]) -> Option<ViewMap> {
+    Some(match op {
+        TensorOp::Reshape => ViewMap::Reshape(extents.to_vec()),
+        TensorOp::Permute => ViewMap::Permute(ints(&attributes[0]).iter().map(|&axis| axis as usize).collect()),
+        TensorOp::Slice => {
+            ViewMap::Slice { starts: ints(&attributes[0]), sizes: extents.to_vec(), steps: ints(&attributes[2]) }
+        }
+        TensorOp::Flip => {
+            let axes = ints(&attributes[0]);
+            let is_flipped = |axis: usize| axes.contains(&(axis as i64));
+            let start = |axis: usize| if is_flipped(axis) { extents[axis] as i64 - 1 } else { 0 };
+            let rank = extents.len();
+            ViewMap::Slice {
+                starts: (0..rank).map(start).collect(),
+                sizes: extents.to_vec(),
+                steps: (0..rank).map(|axis| if is_flipped(axis) { -1 } else { 1 }).collect(),
+            }
+        }
+        TensorOp::BroadcastTo => ViewMap::Broadcast(extents.to_vec()),
+        _ => return None,
+    })
+}

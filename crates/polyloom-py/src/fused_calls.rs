@@ -1,0 +1,381 @@
+//! Calls of ops that run as one: from Python's values to a plan, which is found again by their types.
+//!
+//! A call whose plan is known looks at each value once, compares, makes the memory of the results, and launches. It
+//! allocates nothing else and runs no Python code. Any other call infers types, plans, and compiles.
+
+use crate::boundary::guarded;
+use crate::external_key::{ExternalKey, RunValues};
+use crate::group_calls::{CallBuilder, ExternalType, GroupCall};
+use crate::group_plan::GroupPlan;
+use crate::op_errors::{fusion_error, graph_error};
+use crate::session;
+use crate::tensor_operand::plain_tensor;
+use crate::tensor_view::{TensorPackage, TensorView, view_of};
+use crate::value_types::{ExternalUse, ValueTypes};
+use polyloom::fusion::evaluate_at;
+use polyloom::graph::plan::PlanOptions;
+use polyloom::graph::reference::DenseTensor;
+use polyloom::graph::{Graph, Layout, TensorType};
+use polyloom::tensor_op::OpParameterRole;
+use polyloom::{FloatMode, num_threads};
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Plans that are kept of a group, those that were used last.
+const MAX_PLANS: usize = 64;
+
+/// Calls that run as one.
+pub(crate) struct FusedCalls {
+    pub(crate) name: String,
+    pub(crate) calls: Vec<GroupCall>,
+    outputs: Vec<usize>,
+    externals: Vec<ExternalUse>,
+    float_mode: FloatMode,
+    /// The plan that was used last is the first.
+    plans: Mutex<Vec<Arc<GroupPlan>>>,
+    /// The types of the results of calls that have been checked.
+    checked: Mutex<Vec<Option<TensorType>>>,
+    pub(crate) n_hits: AtomicU64,
+    pub(crate) n_misses: AtomicU64,
+}
+
+/// What the calls are for certain values.
+struct ValueGraph {
+    graph: Graph,
+    keys: Vec<ExternalKey>,
+    /// The values that are the inputs, in their order.
+    tensors: Vec<usize>,
+    layouts: Vec<Layout>,
+    package: TensorPackage,
+}
+
+impl FusedCalls {
+    pub(crate) fn new(
+        name: String,
+        calls: Vec<GroupCall>,
+        outputs: Vec<usize>,
+        n_externals: usize,
+        float_mode: FloatMode,
+    ) -> FusedCalls {
+        let mut externals = vec![ExternalUse::default(); n_externals];
+        for call in &calls {
+            call.visit_externals(&mut |index, role| match role {
+                OpParameterRole::Attribute(_) => externals[index].is_attribute = true,
+                _ => externals[index].is_tensor = true,
+            });
+        }
+        let (n_hits, n_misses) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (plans, checked) = (Mutex::default(), Mutex::new(vec![None; calls.len()]));
+        FusedCalls { name, calls, outputs, externals, float_mode, plans, checked, n_hits, n_misses }
+    }
+
+    /// The number of plans that are known.
+    pub(crate) fn n_plans(&self) -> usize {
+        self.plans().len()
+    }
+
+    /// Forgets all plans.
+    pub(crate) fn clear(&self) {
+        // They are dropped without the lock, because objects may run code when they die.
+        let plans = std::mem::take(&mut *self.plans());
+        drop(plans);
+    }
+
+    fn plans(&self) -> std::sync::MutexGuard<'_, Vec<Arc<GroupPlan>>> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs the calls, and gives their results; nothing if the values are refused and `raises` is false.
+    ///
+    /// # Errors
+    ///
+    /// Those of the ops, if `raises`; `MemoryError` and what a signal handler raised meanwhile in any case.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are live objects, as many as there are external values, and stay so until this returns.
+    #[inline]
+    pub(crate) unsafe fn run<'py>(
+        &self,
+        py: Python<'py>,
+        args: &[*mut ffi::PyObject],
+        raises: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        guarded(|| {
+            let mut values = RunValues::default();
+            // SAFETY: passed on to the caller.
+            unsafe {
+                match self.find(py, args, &mut values) {
+                    Some(plan) if !(raises && plan.is_refused()) => {
+                        self.n_hits.fetch_add(1, Ordering::Relaxed);
+                        plan.run(py, &self.name, args, &values)
+                    }
+                    _ => self.run_new(py, args),
+                }
+            }
+        })
+        .or_else(|error| if raises || is_not_refusal(py, &error) { Err(error) } else { Ok(None) })
+    }
+
+    /// Finds the plan for values.
+    ///
+    /// # Safety
+    ///
+    /// As [`FusedCalls::run`].
+    #[inline]
+    unsafe fn find(
+        &self,
+        py: Python<'_>,
+        args: &[*mut ffi::PyObject],
+        values: &mut RunValues,
+    ) -> Option<Arc<GroupPlan>> {
+        let mut held = SmallVec::new();
+        // SAFETY: passed on to the caller. Views are used below alone, where no Python code runs.
+        let views = unsafe { views_of(py, args, &mut held) };
+        let mut plans = self.plans();
+        // SAFETY: as above.
+        let index = plans.iter().position(|plan| unsafe { plan.is_for(args, &views, values) })?;
+        if index > 0 {
+            plans[..=index].rotate_right(1);
+        }
+        Some(plans[0].clone())
+    }
+
+    /// Runs the calls on values for which there is no plan as they are.
+    ///
+    /// # Safety
+    ///
+    /// As [`FusedCalls::run`].
+    #[cold]
+    unsafe fn run_new<'py>(&self, py: Python<'py>, args: &[*mut ffi::PyObject]) -> PyResult<Option<Bound<'py, PyAny>>> {
+        // SAFETY: passed on to the caller.
+        let objects: Vec<Bound<'py, PyAny>> =
+            args.iter().map(|&arg| unsafe { Bound::from_borrowed_ptr(py, arg) }).collect();
+        let objects = self.plain_objects(py, objects)?;
+        let args: SmallVec<[*mut ffi::PyObject; 8]> = objects.iter().map(Bound::as_ptr).collect();
+        let mut values = RunValues::default();
+        // SAFETY: `objects` keeps them alive.
+        if let Some(plan) = unsafe { self.find(py, &args, &mut values) }
+            && !plan.is_refused()
+        {
+            // SAFETY: as above.
+            return unsafe { plan.run(py, &self.name, &args, &values) };
+        }
+        self.n_misses.fetch_add(1, Ordering::Relaxed);
+        let plan = match self.plan(py, &objects) {
+            Ok(plan) => self.keep(plan),
+            Err(error) => {
+                // The next call with such values need not look at them for long.
+                if !is_not_refusal(py, &error)
+                    && let Ok(keys) = self.keys_of(py, &objects)
+                {
+                    self.keep(GroupPlan::refused(keys));
+                }
+                return Err(error);
+            }
+        };
+        // SAFETY: as above.
+        let views = unsafe { views_of(py, &args, &mut SmallVec::new()) };
+        plan.take_values(&views, &mut values);
+        drop(views);
+        // SAFETY: as above.
+        unsafe { plan.run(py, &self.name, &args, &values) }
+    }
+
+    fn keep(&self, plan: GroupPlan) -> Arc<GroupPlan> {
+        let plan = Arc::new(plan);
+        let mut plans = self.plans();
+        plans.insert(0, plan.clone());
+        let oldest = if plans.len() > MAX_PLANS { plans.pop() } else { None };
+        drop(plans);
+        drop(oldest);
+        plan
+    }
+
+    /// Brings values to tensors that plans take as they are: NumPy's scalars to arrays, and arrays in foreign byte order
+    /// to copies.
+    fn plain_objects<'py>(
+        &self,
+        py: Python<'py>,
+        mut objects: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        for index in 0..objects.len() {
+            let external = self.externals[index];
+            if external.is_tensor && !external.is_attribute {
+                objects[index] =
+                    plain_tensor(py, &objects[index]).map_err(|error| self.named_error(py, index, error))?;
+            } else if objects[index].cast::<PyType>().is_err() && objects[index].hasattr(intern!(py, "tolist"))? {
+                // NumPy's numbers and arrays as Python's.
+                objects[index] = objects[index].call_method0(intern!(py, "tolist"))?;
+            }
+        }
+        Ok(objects)
+    }
+
+    /// The error of a value with the first op and argument that it is of.
+    fn named_error(&self, py: Python<'_>, external: usize, error: PyErr) -> PyErr {
+        let argument = self.calls.iter().find_map(|call| Some((call.op, call.argument_name(external)?)));
+        let Some((op, name)) = argument else { return error };
+        let message = format!("`{}`: `{name}` {}", op.name(), error.value(py));
+        match error.is_instance_of::<PyTypeError>(py) {
+            true => PyTypeError::new_err(message),
+            false if error.is_instance_of::<pyo3::exceptions::PyValueError>(py) => {
+                pyo3::exceptions::PyValueError::new_err(message)
+            }
+            false => error,
+        }
+    }
+
+    fn plan(&self, py: Python<'_>, objects: &[Bound<'_, PyAny>]) -> PyResult<GroupPlan> {
+        let ValueGraph { graph, keys, tensors, layouts, package } = self.graph(py, objects, true)?;
+        let options = PlanOptions { float_mode: self.float_mode, n_workers: num_threads() as u32 };
+        let session = session()?;
+        let plan = py.detach(|| session.fused_plan(&graph, &layouts, &options));
+        let plan = plan.map_err(|error| fusion_error(py, &self.name, &error, None))?;
+        GroupPlan::new(py, keys, &graph, plan, &tensors, package)
+    }
+
+    /// Returns the keys of values.
+    fn keys_of(&self, py: Python<'_>, objects: &[Bound<'_, PyAny>]) -> PyResult<Vec<ExternalKey>> {
+        self.types_of(py, objects, true).map(|types| types.keys)
+    }
+
+    /// Builds the graph of the calls for values. With `gives_numbers`, Python numbers are given at each run.
+    fn graph(&self, py: Python<'_>, objects: &[Bound<'_, PyAny>], gives_numbers: bool) -> PyResult<ValueGraph> {
+        let ValueTypes { types, keys, tensors, layouts, package, .. } = self.types_of(py, objects, gives_numbers)?;
+        let mut builder = CallBuilder::new(py, &types, objects)?;
+        for call in &self.calls {
+            builder.push(call)?;
+        }
+        let graph = builder.finish(&self.outputs)?;
+        Ok(ValueGraph { graph, keys, tensors, layouts, package })
+    }
+
+    /// Looks at the types of values.
+    fn types_of(&self, py: Python<'_>, objects: &[Bound<'_, PyAny>], gives_numbers: bool) -> PyResult<ValueTypes> {
+        let mut found = ValueTypes::default();
+        let mut n_numbers = 0;
+        for (index, (object, external)) in objects.iter().zip(&self.externals).enumerate() {
+            found.push(py, index, object, *external, gives_numbers, &mut n_numbers)?;
+        }
+        Ok(found)
+    }
+
+    /// Returns true if a call would take these values, those of its operands that are no results of the group, as far as is
+    /// known. The types of results are known if the calls before have been checked. An answer for other types than those
+    /// of this pass does no harm, because a run looks again.
+    pub(crate) fn check<'py>(&self, py: Python<'py>, call: usize, values: &[Bound<'py, PyAny>]) -> PyResult<bool> {
+        let mut order: Vec<usize> = Vec::new();
+        self.calls[call].visit_externals(&mut |index, _| order.push(index));
+        if order.len() != values.len() {
+            let message = format!("the call has {} external operands, and {} are given", order.len(), values.len());
+            return Err(PyTypeError::new_err(message));
+        }
+        let found = guarded(|| self.checked_type(py, call, &order, values));
+        let is_refused = match &found {
+            Ok(_) => false,
+            Err(error) if is_not_refusal(py, error) => return found.map(|_| false),
+            Err(_) => true,
+        };
+        if let Some(known) = self.checked().get_mut(call) {
+            *known = found.unwrap_or(None);
+        }
+        Ok(!is_refused)
+    }
+
+    fn checked(&self) -> std::sync::MutexGuard<'_, Vec<Option<TensorType>>> {
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the type of a call's result for these external operands; nothing if another operand is not known.
+    fn checked_type<'py>(
+        &self,
+        py: Python<'py>,
+        call: usize,
+        order: &[usize],
+        values: &[Bound<'py, PyAny>],
+    ) -> PyResult<Option<TensorType>> {
+        let mut objects: Vec<Bound<'py, PyAny>> = vec![py.None().into_bound(py); self.externals.len()];
+        let mut uses = vec![ExternalUse::default(); self.externals.len()];
+        for (&index, value) in order.iter().zip(values) {
+            objects[index] = value.clone();
+            uses[index] = self.externals[index];
+        }
+        let mut found = ValueTypes::default();
+        let mut n_numbers = 0;
+        for (index, external) in uses.iter().enumerate() {
+            if external.is_tensor && !external.is_attribute {
+                objects[index] = plain_tensor(py, &objects[index])?;
+            }
+            found.push(py, index, &objects[index], *external, true, &mut n_numbers)?;
+            if external.is_tensor && found.types[index] == ExternalType::Other && !objects[index].is_none() {
+                return Err(PyTypeError::new_err("is not a tensor or a number"));
+            }
+        }
+        let known = self.checked()[..call].to_vec();
+        if self.calls[call].results().iter().any(|&other| known[other].is_none()) {
+            return Ok(None);
+        }
+        let mut builder = CallBuilder::new(py, &found.types, &objects)?;
+        for ty in &known {
+            builder.push_known(ty.as_ref())?;
+        }
+        builder.push(&self.calls[call])?;
+        builder.last_type().map(Some)
+    }
+
+    /// Evaluates the calls by the evaluator that defines them.
+    ///
+    /// # Errors
+    ///
+    /// As [`FusedCalls::run`].
+    pub(crate) fn evaluate<'py>(&self, py: Python<'py>, objects: Vec<Bound<'py, PyAny>>) -> PyResult<Vec<DenseTensor>> {
+        let objects = self.plain_objects(py, objects)?;
+        let ValueGraph { graph, tensors, layouts, .. } = self.graph(py, &objects, false)?;
+        let mut held = SmallVec::new();
+        let mut addresses = Vec::new();
+        for &index in &tensors {
+            // SAFETY: `objects` keeps it alive, and its address alone is used later.
+            if let TensorView::Tensor(fields) = unsafe { view_of(py, objects[index].as_ptr(), &mut held) } {
+                addresses.push(fields.address);
+            }
+        }
+        // SAFETY: `objects` keeps the tensors alive, whose layouts these are.
+        unsafe { evaluate_at(&graph, &layouts, &addresses) }.map_err(|error| graph_error(&error))
+    }
+
+    /// The text of the plan for values: kernels in HIR.
+    pub(crate) fn hir(&self, py: Python<'_>, objects: Vec<Bound<'_, PyAny>>) -> PyResult<String> {
+        let objects = self.plain_objects(py, objects)?;
+        let plan = self.plan(py, &objects)?;
+        let Some(plan) = plan.compiled_plan() else { return Ok(String::new()) };
+        Ok(plan.kernels().map(|kernel| kernel.function().to_string()).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// Takes views of values.
+///
+/// # Safety
+///
+/// As [`view_of`].
+#[inline]
+unsafe fn views_of<'a>(
+    py: Python<'_>,
+    args: &[*mut ffi::PyObject],
+    held: &mut SmallVec<[Py<PyAny>; 4]>,
+) -> SmallVec<[TensorView<'a>; 8]> {
+    // SAFETY: passed on to the caller.
+    args.iter().map(|&arg| unsafe { view_of(py, arg, held) }).collect()
+}
+
+/// Returns true of errors that are not about the arguments: interrupts and the like, and a lack of memory.
+fn is_not_refusal(py: Python<'_>, error: &PyErr) -> bool {
+    !error.is_instance_of::<pyo3::exceptions::PyException>(py)
+        || error.is_instance_of::<pyo3::exceptions::PyMemoryError>(py)
+}

@@ -1,0 +1,228 @@
+//! `FusionGroup`: the calls of a rewritten function that run as one, as Python has them.
+
+use crate::external_key::ObjectGuard;
+use crate::fused_calls::FusedCalls;
+use crate::group_calls::{GroupCall, OperandSource};
+use crate::op_errors::graph_error;
+use crate::staged_calls::{CallSource, Callee, StagedCalls};
+use polyloom::FloatMode;
+use polyloom::graph::TensorOp;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::{PyTraverseError, PyVisit, ffi};
+use smallvec::SmallVec;
+use std::sync::atomic::Ordering;
+
+/// Calls of ops that run as one.
+///
+/// Parameters
+/// ----------
+/// name : str
+///     The name, in errors and profiles.
+/// calls : list
+///     Of each call the op's name, or a function such as a `polyloom.op`, its operands by position, and those by name. An operand is `("in", i)`, a value that the
+///     group is given; `("call", j)`, the result of call j; `("const", value)`, a literal; or `("list", [...])`.
+/// outputs : list of int
+///     The calls whose results are given.
+/// guards : list, optional
+///     What must hold: `(holder, name, object)` says that the name in a dictionary, or in the namespace of an object, is
+///     still this very object; with `None` for the name, that a cell still has it.
+/// float_mode : str
+///     `"strict"`, `"contract"` or `"fast"`.
+#[pyclass(frozen, module = "polyloom._native")]
+pub(crate) struct FusionGroup {
+    name: String,
+    calls: GroupBody,
+    n_externals: usize,
+    n_calls: usize,
+    guards: Vec<ObjectGuard>,
+}
+
+/// What a group runs.
+enum GroupBody {
+    /// All calls as one.
+    Fused(FusedCalls),
+    /// Some calls are of the program's own kernels.
+    Staged(StagedCalls),
+}
+
+#[pymethods]
+impl FusionGroup {
+    #[new]
+    #[pyo3(signature = (name, calls, outputs, guards = None, float_mode = "strict"))]
+    fn new(
+        name: String,
+        calls: &Bound<'_, PyAny>,
+        outputs: Vec<usize>,
+        guards: Option<&Bound<'_, PyAny>>,
+        float_mode: &str,
+    ) -> PyResult<FusionGroup> {
+        let float_mode = FloatMode::from_name(float_mode)
+            .ok_or_else(|| PyValueError::new_err(format!("'{float_mode}' is no float mode")))?;
+        let mut n_externals = 0;
+        let mut sources: Vec<CallSource> = Vec::new();
+        for call in calls.try_iter()? {
+            let (op, args, kwargs): (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyDict>) = call?.extract()?;
+            let callee = match op.extract::<String>() {
+                Ok(name) => Callee::Op(TensorOp::from_name(&name).map_err(|error| graph_error(&error))?),
+                Err(_) => Callee::Function(op.unbind()),
+            };
+            let mut reader = OperandReader { n_calls: sources.len(), n_externals: &mut n_externals };
+            let args = args.try_iter()?.map(|arg| reader.read(&arg?)).collect::<PyResult<Vec<_>>>()?;
+            let mut keywords = Vec::new();
+            for (name, value) in kwargs.iter() {
+                keywords.push((name.extract::<String>()?, reader.read(&value)?));
+            }
+            sources.push(CallSource { callee, args, keywords });
+        }
+        if let Some(output) = outputs.iter().find(|&&output| output >= sources.len()) {
+            return Err(PyValueError::new_err(format!("the group has no call {output}")));
+        }
+        let mut object_guards = Vec::new();
+        for guard in guards.map(|guards| guards.try_iter()).transpose()?.into_iter().flatten() {
+            let (holder, name, expected): (Bound<'_, PyAny>, Option<Bound<'_, PyAny>>, Bound<'_, PyAny>) =
+                guard?.extract()?;
+            object_guards.push(ObjectGuard::new(holder, name, expected)?);
+        }
+        let n_calls = sources.len();
+        let calls = if sources.iter().any(|call| matches!(call.callee, Callee::Function(_))) {
+            GroupBody::Staged(StagedCalls::new(&name, sources, outputs, float_mode)?)
+        } else {
+            let mut calls = Vec::with_capacity(n_calls);
+            for CallSource { callee, args, keywords } in sources {
+                if let Callee::Op(op) = callee {
+                    calls.push(GroupCall::new(op, args, keywords)?);
+                }
+            }
+            GroupBody::Fused(FusedCalls::new(name.clone(), calls, outputs, n_externals, float_mode))
+        };
+        Ok(FusionGroup { name, calls, n_externals, n_calls, guards: object_guards })
+    }
+
+    /// The results of the calls for these values: that of the one output, or a tuple. None if a guard does not hold, or the
+    /// values are not ones that the calls take: nothing has run then.
+    #[pyo3(signature = (*values))]
+    fn __call__<'py>(&self, values: &Bound<'py, PyTuple>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = values.py();
+        self.check_count(values.len())?;
+        if !self.guards.iter().all(|guard| guard.holds(py)) {
+            return Ok(None);
+        }
+        let args: SmallVec<[*mut ffi::PyObject; 8]> = values.iter_borrowed().map(|value| value.as_ptr()).collect();
+        match &self.calls {
+            // SAFETY: the tuple keeps them alive.
+            GroupBody::Fused(calls) => unsafe { calls.run(py, &args, false) },
+            GroupBody::Staged(calls) => calls.run(py, &values.iter().collect::<Vec<_>>()),
+        }
+    }
+
+    /// Whether a call would take these values, those of its operands that are not results of the group, as far as is
+    /// known. Nothing runs.
+    #[pyo3(signature = (call, *values))]
+    fn check(&self, py: Python<'_>, call: usize, values: Vec<Bound<'_, PyAny>>) -> PyResult<bool> {
+        if call >= self.n_calls {
+            return Err(PyValueError::new_err(format!("the group has no call {call}")));
+        }
+        if !self.guards.iter().all(|guard| guard.holds(py)) {
+            return Ok(false);
+        }
+        match &self.calls {
+            GroupBody::Fused(calls) => calls.check(py, call, &values),
+            GroupBody::Staged(calls) => calls.check(py, call, &values),
+        }
+    }
+
+    /// The name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How often a plan was known, how often not, and the number of plans.
+    fn cache_info(&self) -> (u64, u64, usize) {
+        self.fused().iter().fold((0, 0, 0), |(hits, misses, plans), calls| {
+            let [n_hits, n_misses] = [&calls.n_hits, &calls.n_misses].map(|counter| counter.load(Ordering::Relaxed));
+            (hits + n_hits, misses + n_misses, plans + calls.n_plans())
+        })
+    }
+
+    /// Forgets all plans.
+    fn cache_clear(&self) {
+        self.fused().iter().for_each(|calls| calls.clear());
+    }
+
+    /// The kernels for these values in HIR.
+    #[pyo3(signature = (*values))]
+    fn hir(&self, py: Python<'_>, values: Vec<Bound<'_, PyAny>>) -> PyResult<String> {
+        self.check_count(values.len())?;
+        self.one()?.hir(py, values)
+    }
+
+    /// The results by the evaluator that defines the ops, for tests: of each element type, extents, and bits.
+    #[pyo3(signature = (*values))]
+    fn _evaluate<'py>(&self, py: Python<'py>, values: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyList>> {
+        self.check_count(values.len())?;
+        let results = PyList::empty(py);
+        for tensor in self.one()?.evaluate(py, values)? {
+            results.append((tensor.dtype.python_name(), tensor.extents, tensor.bits))?;
+        }
+        Ok(results)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.guards.iter().flat_map(ObjectGuard::objects).try_for_each(|object| visit.call(object))
+    }
+}
+
+impl FusionGroup {
+    /// Returns the calls that run as one, of each stage.
+    fn fused(&self) -> Vec<&FusedCalls> {
+        match &self.calls {
+            GroupBody::Fused(calls) => vec![calls],
+            GroupBody::Staged(calls) => calls.fused().collect(),
+        }
+    }
+
+    fn one(&self) -> PyResult<&FusedCalls> {
+        match &self.calls {
+            GroupBody::Fused(calls) => Ok(calls),
+            GroupBody::Staged(_) => Err(PyTypeError::new_err("the group calls kernels of the program between its ops")),
+        }
+    }
+
+    fn check_count(&self, given: usize) -> PyResult<()> {
+        let wanted = self.n_externals;
+        if given == wanted {
+            return Ok(());
+        }
+        Err(PyTypeError::new_err(format!("the group takes {wanted} values, not {given}")))
+    }
+}
+
+/// Reads operands of a call.
+struct OperandReader<'a> {
+    /// The calls before it.
+    n_calls: usize,
+    n_externals: &'a mut usize,
+}
+
+impl OperandReader<'_> {
+    fn read(&mut self, operand: &Bound<'_, PyAny>) -> PyResult<OperandSource> {
+        let (kind, value): (String, Bound<'_, PyAny>) = operand.extract()?;
+        Ok(match &*kind {
+            "in" => {
+                let index: usize = value.extract()?;
+                *self.n_externals = (*self.n_externals).max(index + 1);
+                OperandSource::External(index)
+            }
+            "call" => match value.extract()? {
+                index if index < self.n_calls => OperandSource::Call(index),
+                index => return Err(PyValueError::new_err(format!("call {index} comes later"))),
+            },
+            "const" => OperandSource::Constant(value.unbind()),
+            "list" => OperandSource::List(value.try_iter()?.map(|item| self.read(&item?)).collect::<PyResult<_>>()?),
+            kind => return Err(PyValueError::new_err(format!("'{kind}' is no kind of operand"))),
+        })
+    }
+}

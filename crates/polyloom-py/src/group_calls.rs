@@ -1,0 +1,342 @@
+//! The calls of a group, and the graph that they are for values of certain types.
+
+use crate::op_attributes::{attribute_of, repeats_of, slices_of, widths_of};
+use crate::op_errors::{argument_error, graph_error};
+use polyloom::Scalar;
+use polyloom::graph::op::AttributeKind;
+use polyloom::graph::{AttributeValue, Graph, GraphBuilder, Shape, TensorId, TensorOp, TensorOperand, TensorType};
+use polyloom::tensor_op::{MatchedArgument, OpParameter, OpParameterRole, match_arguments, parameters_of};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBool;
+
+/// Where an operand comes from.
+#[derive(Debug)]
+pub(crate) enum OperandSource {
+    /// A value that the group is given.
+    External(usize),
+    /// The result of a call of the group.
+    Call(usize),
+    /// A literal.
+    Constant(Py<PyAny>),
+    /// A list of operands.
+    List(Vec<OperandSource>),
+}
+
+/// A call of a group.
+pub(crate) struct GroupCall {
+    pub(crate) op: TensorOp,
+    parameters: Vec<OpParameter>,
+    arguments: Vec<MatchedArgument<OperandSource>>,
+}
+
+/// What is known of an external value.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum ExternalType {
+    /// A tensor, the input of this number.
+    Tensor(TensorType),
+    /// A Python number.
+    Number(TensorOperand),
+    /// Anything else.
+    Other,
+}
+
+/// A graph under construction with what its calls refer to.
+pub(crate) struct CallBuilder<'a, 'py> {
+    py: Python<'py>,
+    types: &'a [ExternalType],
+    /// The objects, which attributes are read of.
+    objects: &'a [Bound<'py, PyAny>],
+    pub(crate) builder: GraphBuilder,
+    inputs: Vec<Option<TensorId>>,
+    /// The results of the calls so far.
+    pub(crate) results: Vec<TensorId>,
+}
+
+impl GroupCall {
+    /// Matches a call with the parameters of its op.
+    ///
+    /// # Errors
+    ///
+    /// `TypeError` as Python raises it of a call that does not fit.
+    pub(crate) fn new(
+        op: TensorOp,
+        positional: Vec<OperandSource>,
+        keywords: Vec<(String, OperandSource)>,
+    ) -> PyResult<GroupCall> {
+        let parameters = parameters_of(op.info());
+        let arguments = match_arguments(op.info(), &parameters, positional, keywords).map_err(PyTypeError::new_err)?;
+        Ok(GroupCall { op, parameters, arguments })
+    }
+
+    /// Visits the external values of the call in the order of its arguments, with what each is used as.
+    pub(crate) fn visit_externals(&self, visit: &mut impl FnMut(usize, OpParameterRole)) {
+        for argument in &self.arguments {
+            let role = self.parameters[argument.parameter].role;
+            argument.value.visit(&mut |source| {
+                if let OperandSource::External(index) = source {
+                    visit(*index, role);
+                }
+            });
+        }
+    }
+
+    /// Returns the calls whose results are operands.
+    pub(crate) fn results(&self) -> Vec<usize> {
+        let mut found = Vec::new();
+        for argument in &self.arguments {
+            argument.value.visit(&mut |source| {
+                if let OperandSource::Call(index) = source {
+                    found.push(*index);
+                }
+            });
+        }
+        found
+    }
+
+    /// Returns the name of the first parameter that an external value is given for.
+    pub(crate) fn argument_name(&self, external: usize) -> Option<&'static str> {
+        let mut uses = self.arguments.iter().filter(|argument| {
+            let mut found = false;
+            argument.value.visit(&mut |source| found |= matches!(source, OperandSource::External(i) if *i == external));
+            found
+        });
+        uses.next().map(|argument| self.parameters[argument.parameter].name)
+    }
+
+    fn argument(&self, name: &str) -> Option<&OperandSource> {
+        let parameter = self.parameters.iter().position(|parameter| parameter.name == name)?;
+        self.arguments.iter().find(|argument| argument.parameter == parameter).map(|argument| &argument.value)
+    }
+}
+
+impl OperandSource {
+    pub(crate) fn visit(&self, visit: &mut impl FnMut(&OperandSource)) {
+        visit(self);
+        if let OperandSource::List(items) = self {
+            items.iter().for_each(|item| item.visit(visit));
+        }
+    }
+}
+
+impl<'a, 'py> CallBuilder<'a, 'py> {
+    /// Begins a graph whose inputs are the tensors among the external values.
+    pub(crate) fn new(
+        py: Python<'py>,
+        types: &'a [ExternalType],
+        objects: &'a [Bound<'py, PyAny>],
+    ) -> PyResult<CallBuilder<'a, 'py>> {
+        let mut builder = GraphBuilder::new();
+        let mut inputs = Vec::with_capacity(types.len());
+        for (index, ty) in types.iter().enumerate() {
+            inputs.push(match ty {
+                ExternalType::Tensor(ty) => {
+                    let input = builder.input(&format!("x{index}"), ty.dtype, ty.shape.clone());
+                    Some(input.map_err(|error| graph_error(&error))?)
+                }
+                _ => None,
+            });
+        }
+        Ok(CallBuilder { py, types, objects, builder, inputs, results: Vec::new() })
+    }
+
+    /// Appends what stands for the result of a call, which is known by its type alone, or that nothing refers to.
+    pub(crate) fn push_known(&mut self, ty: Option<&TensorType>) -> PyResult<()> {
+        let result = match ty {
+            Some(ty) => self.builder.input(&format!("r{}", self.results.len()), ty.dtype, ty.shape.clone()),
+            None => Ok(TensorId(u32::MAX)),
+        };
+        self.results.push(result.map_err(|error| graph_error(&error))?);
+        Ok(())
+    }
+
+    /// Returns the type of the result of the last call.
+    pub(crate) fn last_type(&self) -> PyResult<TensorType> {
+        let last = self.results.last().copied().unwrap_or(TensorId(u32::MAX));
+        self.builder.ty(last).cloned().map_err(|error| graph_error(&error))
+    }
+
+    /// Appends a call.
+    ///
+    /// # Errors
+    ///
+    /// Those that the op raises of its arguments.
+    pub(crate) fn push(&mut self, call: &GroupCall) -> PyResult<()> {
+        let result = self.call(call)?;
+        self.results.push(result);
+        Ok(())
+    }
+
+    /// Ends the graph.
+    pub(crate) fn finish(self, outputs: &[usize]) -> PyResult<Graph> {
+        let outputs: Vec<TensorId> = outputs.iter().map(|&output| self.results[output]).collect();
+        self.builder.finish(&outputs).map_err(|error| graph_error(&error))
+    }
+
+    fn call(&mut self, call: &GroupCall) -> PyResult<TensorId> {
+        let mut operands: Vec<Option<TensorOperand>> = Vec::new();
+        let mut attributes: Vec<(&str, AttributeValue)> = Vec::new();
+        for argument in &call.arguments {
+            let parameter = &call.parameters[argument.parameter];
+            match parameter.role {
+                OpParameterRole::Tensors => {
+                    for (index, item) in self.list(call, parameter, &argument.value)?.iter().enumerate() {
+                        let name = || format!("{}[{index}]", parameter.name);
+                        operands
+                            .push(Some(self.operand(call, &name(), item)?.ok_or_else(|| {
+                                argument_error(call.op, &name(), "is None, not a tensor or a number")
+                            })?));
+                    }
+                }
+                OpParameterRole::Tensor { .. } => operands.push(self.operand(call, parameter.name, &argument.value)?),
+                OpParameterRole::Attribute(_) if call.op == TensorOp::Slice => {}
+                OpParameterRole::Attribute(kind) => {
+                    let value = self.object(call, parameter.name, &argument.value)?;
+                    let rank = self.rank(operands.first().copied().flatten());
+                    let value = match (call.op, kind) {
+                        (TensorOp::Pad, AttributeKind::Ints) => widths_of(&value, rank),
+                        (TensorOp::Tile, AttributeKind::Ints) => repeats_of(&value, rank),
+                        _ => attribute_of(kind, &value),
+                    };
+                    attributes.push((parameter.name, value.map_err(|error| self.named(call, parameter.name, error))?));
+                }
+            }
+        }
+        let (op, operands) = self.present(call, operands)?;
+        let built = match op {
+            TensorOp::Slice => {
+                let limits = ["starts", "stops", "steps"].map(|name| call.argument(name));
+                let mut objects = Vec::new();
+                for limit in limits {
+                    objects.push(limit.map(|limit| self.object(call, "starts", limit)).transpose()?);
+                }
+                let slices = slices_of([objects[0].as_ref(), objects[1].as_ref(), objects[2].as_ref()]);
+                let slices = slices.map_err(|error| self.named(call, "starts", error))?;
+                let TensorOperand::Value(x) = operands[0] else {
+                    return Err(argument_error(op, "x", "is a number, which has no axes"));
+                };
+                self.builder.slice(x, &slices)
+            }
+            _ => self.builder.op(op, &operands, &attributes),
+        };
+        built.map_err(|error| graph_error(&error))
+    }
+
+    /// Returns the op and the operands that are there. A limit of `clip` that is not there is none.
+    fn present(
+        &self,
+        call: &GroupCall,
+        operands: Vec<Option<TensorOperand>>,
+    ) -> PyResult<(TensorOp, Vec<TensorOperand>)> {
+        if call.op == TensorOp::Clip {
+            return match operands[..] {
+                [Some(x), Some(lower), None] => Ok((TensorOp::Maximum, vec![x, lower])),
+                [Some(x), None, Some(upper)] => Ok((TensorOp::Minimum, vec![x, upper])),
+                [Some(x), Some(lower), Some(upper)] => Ok((TensorOp::Clip, vec![x, lower, upper])),
+                _ => Err(PyValueError::new_err("`clip`: `lower` and `upper` are both None, and one must be given")),
+            };
+        }
+        let n_present = operands.iter().take_while(|operand| operand.is_some()).count();
+        if operands[n_present..].iter().any(Option::is_some) {
+            let name = call.op.info().signature.tensor_name(n_present);
+            return Err(argument_error(call.op, &name, "is None, and a tensor after it is given"));
+        }
+        let (least, _) = call.op.info().signature.tensor_counts();
+        if n_present < least && n_present < operands.len() {
+            let name = call.op.info().signature.tensor_name(n_present);
+            return Err(argument_error(call.op, &name, "is None, not a tensor or a number"));
+        }
+        Ok((call.op, operands.into_iter().flatten().collect()))
+    }
+
+    fn rank(&self, operand: Option<TensorOperand>) -> usize {
+        match operand {
+            Some(TensorOperand::Value(id)) => self.builder.ty(id).map_or(0, |ty| ty.shape.rank()),
+            _ => 0,
+        }
+    }
+
+    fn named(&self, call: &GroupCall, name: &str, error: PyErr) -> PyErr {
+        let message = format!("`{}`: `{name}` {}", call.op.name(), error.value(self.py));
+        let is_type_error = error.is_instance_of::<PyTypeError>(self.py);
+        match is_type_error {
+            true => PyTypeError::new_err(message),
+            false if error.is_instance_of::<PyValueError>(self.py) => PyValueError::new_err(message),
+            false => error,
+        }
+    }
+
+    fn list<'s>(
+        &self,
+        call: &GroupCall,
+        parameter: &OpParameter,
+        source: &'s OperandSource,
+    ) -> PyResult<&'s [OperandSource]> {
+        match source {
+            OperandSource::List(items) => Ok(items),
+            _ => Err(argument_error(call.op, parameter.name, "is a list or tuple of tensors")),
+        }
+    }
+
+    /// Returns a tensor or number; nothing for `None`.
+    fn operand(&self, call: &GroupCall, name: &str, source: &OperandSource) -> PyResult<Option<TensorOperand>> {
+        let object = match source {
+            OperandSource::Call(index) => return Ok(Some(TensorOperand::Value(self.results[*index]))),
+            OperandSource::External(index) => match (&self.types[*index], self.inputs[*index]) {
+                (ExternalType::Tensor(_), Some(input)) => return Ok(Some(TensorOperand::Value(input))),
+                (ExternalType::Number(number), _) => return Ok(Some(*number)),
+                _ => &self.objects[*index],
+            },
+            OperandSource::Constant(object) => object.bind(self.py),
+            OperandSource::List(_) => return Err(argument_error(call.op, name, "is a list, not a tensor or a number")),
+        };
+        if object.is_none() {
+            return Ok(None);
+        }
+        match literal(object) {
+            Some(number) => Ok(Some(number)),
+            None => {
+                let given = object.get_type().name()?;
+                let reason = format!("is {given}, not a tensor or a number: pass np.asarray(x) of it");
+                Err(argument_error(call.op, name, &reason))
+            }
+        }
+    }
+
+    /// Returns an object that an attribute is read of.
+    fn object(&self, call: &GroupCall, name: &str, source: &OperandSource) -> PyResult<Bound<'py, PyAny>> {
+        match source {
+            OperandSource::External(index) => Ok(self.objects[*index].clone()),
+            OperandSource::Constant(object) => Ok(object.bind(self.py).clone()),
+            OperandSource::List(items) => {
+                let items: Vec<Bound<'py, PyAny>> =
+                    items.iter().map(|item| self.object(call, name, item)).collect::<PyResult<_>>()?;
+                Ok(pyo3::types::PyTuple::new(self.py, items)?.into_any())
+            }
+            OperandSource::Call(_) => Err(argument_error(call.op, name, "is a tensor, whose value is not known")),
+        }
+    }
+}
+
+/// Returns a Python number as an operand.
+pub(crate) fn literal(object: &Bound<'_, PyAny>) -> Option<TensorOperand> {
+    if let Ok(flag) = object.cast::<PyBool>() {
+        return Some(TensorOperand::Bool(flag.is_true()));
+    }
+    // SAFETY: `object` is a live object.
+    unsafe {
+        if pyo3::ffi::PyLong_CheckExact(object.as_ptr()) != 0 {
+            return object.extract::<i64>().ok().map(TensorOperand::Int);
+        }
+        if pyo3::ffi::PyFloat_CheckExact(object.as_ptr()) != 0 {
+            return object.extract::<f64>().ok().map(TensorOperand::Float);
+        }
+    }
+    None
+}
+
+/// The type of a tensor of known extents.
+pub(crate) fn tensor_type(dtype: Scalar, extents: &[i64]) -> TensorType {
+    let extents: Vec<u64> = extents.iter().map(|&extent| extent as u64).collect();
+    TensorType { dtype, shape: Shape::of(&extents) }
+}

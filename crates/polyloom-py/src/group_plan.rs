@@ -1,0 +1,348 @@
+//! A plan of a group for values of certain types, with what its results are made of.
+
+use crate::array::ArrayBase;
+use crate::external_key::{ExternalKey, RunValues};
+use crate::interruptible::interruptible;
+use crate::op_errors::fusion_error;
+use crate::result_memory::{ArrayForm, descr_of, new_array, view_of};
+use crate::result_package::in_package;
+use crate::tensor_view::{TensorPackage, TensorView};
+use crate::torch_tensor;
+use polyloom::Scalar;
+use polyloom::fusion::{BoundFusion, FusedPlan, RunNumber};
+use polyloom::graph::op::TensorKernelKind;
+use polyloom::graph::plan::{BufferKind, PlanOutput};
+use polyloom::graph::{Graph, TensorDef, TensorId};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use pyo3::{ffi, intern};
+use smallvec::SmallVec;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bound plans that are kept for the next calls: one for each thread that calls at once, as far as there are not more.
+const MAX_IDLE: usize = 4;
+
+/// A plan with the key of the values that it is for.
+pub(crate) struct GroupPlan {
+    keys: Vec<ExternalKey>,
+    /// None of values that the group refuses.
+    compiled: Option<CompiledGroup>,
+}
+
+struct CompiledGroup {
+    plan: Arc<FusedPlan>,
+    idle: Mutex<Vec<Box<BoundFusion>>>,
+    package: TensorPackage,
+    buffers: Vec<ResultBuffer>,
+    results: Vec<GroupResult>,
+}
+
+/// A buffer for results.
+struct ResultBuffer {
+    form: ArrayForm,
+}
+
+/// A result.
+struct GroupResult {
+    dtype: Scalar,
+    form: ArrayForm,
+    memory: ResultMemory,
+    /// In bytes, of the element whose indices are all 0.
+    offset: i64,
+    is_writable: bool,
+}
+
+/// Where a result is.
+enum ResultMemory {
+    /// In a buffer; `is_whole` if it is the array that is made for it.
+    Buffer { index: usize, is_whole: bool },
+    /// In the memory of a value. A result that is not a view is copied from there.
+    External { index: usize, is_view: bool },
+}
+
+/// The bound plan of a call; it goes back when the call is over.
+struct TakenPlan<'a> {
+    compiled: &'a CompiledGroup,
+    bound: Option<Box<BoundFusion>>,
+}
+
+impl Drop for TakenPlan<'_> {
+    fn drop(&mut self) {
+        let Some(mut bound) = self.bound.take() else { return };
+        bound.release_temporaries();
+        let mut idle = self.compiled.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MAX_IDLE {
+            idle.push(bound);
+        }
+    }
+}
+
+impl GroupPlan {
+    /// Makes a plan of values that the group refuses.
+    pub(crate) fn refused(keys: Vec<ExternalKey>) -> GroupPlan {
+        GroupPlan { keys, compiled: None }
+    }
+
+    /// Makes a plan. `tensors` says which values the inputs are.
+    pub(crate) fn new(
+        py: Python<'_>,
+        keys: Vec<ExternalKey>,
+        graph: &Graph,
+        plan: FusedPlan,
+        tensors: &[usize],
+        package: TensorPackage,
+    ) -> PyResult<GroupPlan> {
+        let mut buffers = Vec::new();
+        let mut results: Vec<GroupResult> = Vec::new();
+        for (output, &value) in plan.outputs().iter().zip(&graph.outputs) {
+            let buffer = &plan.buffers()[output.buffer];
+            let users = plan.outputs().iter().filter(|other| other.buffer == output.buffer).count();
+            let bytes = i64::from(buffer.dtype.bytes());
+            let is_dense = output.layout.is_dense();
+            let memory = match buffer.kind {
+                BufferKind::Input(input) => {
+                    ResultMemory::External { index: tensors[input], is_view: is_view(graph, value) }
+                }
+                BufferKind::Output => {
+                    let is_whole = users == 1
+                        && is_dense
+                        && output.layout.offset == 0
+                        && output.layout.n_elements() == buffer.n_elements;
+                    ResultMemory::Buffer { index: plan.output_number(output.buffer), is_whole }
+                }
+                BufferKind::Temporary => return Err(PyRuntimeError::new_err("a result is in a temporary buffer")),
+            };
+            results.push(GroupResult {
+                dtype: buffer.dtype,
+                form: form_of(py, buffer.dtype, output, is_dense)?,
+                memory,
+                offset: output.layout.offset * bytes,
+                is_writable: !repeats_elements(output),
+            });
+        }
+        for (number, buffer) in plan.output_buffers().enumerate() {
+            let n_bytes = buffer.n_elements * u64::from(buffer.dtype.bytes());
+            let extents = SmallVec::from_slice(&[buffer.n_elements as isize]);
+            let mut form = ArrayForm { descr: descr_of(py, buffer.dtype)?, extents, strides: None, n_bytes };
+            let whole = results.iter().find(
+                |result| matches!(result.memory, ResultMemory::Buffer { index, is_whole: true } if index == number),
+            );
+            if let Some(whole) = whole {
+                form.extents.clone_from(&whole.form.extents);
+            }
+            buffers.push(ResultBuffer { form });
+        }
+        let plan = Arc::new(plan);
+        let compiled = CompiledGroup { plan, idle: Mutex::default(), package, buffers, results };
+        Ok(GroupPlan { keys, compiled: Some(compiled) })
+    }
+
+    /// Returns true if the group refuses the values.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.compiled.is_none()
+    }
+
+    /// The compiled plan, unless the group refuses the values.
+    pub(crate) fn compiled_plan(&self) -> Option<&Arc<FusedPlan>> {
+        self.compiled.as_ref().map(|compiled| &compiled.plan)
+    }
+
+    /// Returns true if the plan is for these values; notes their addresses and numbers.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are live objects, of which the views have just been taken.
+    #[inline]
+    pub(crate) unsafe fn is_for(
+        &self,
+        args: &[*mut ffi::PyObject],
+        views: &[TensorView<'_>],
+        run: &mut RunValues,
+    ) -> bool {
+        run.addresses.clear();
+        run.numbers.clear();
+        let mut all = self.keys.iter().zip(args).zip(views);
+        // SAFETY: passed on to the caller.
+        all.all(|((key, &arg), view)| unsafe { key.matches(arg, view, run) })
+    }
+
+    /// Notes the addresses and numbers of values that the plan has been made for.
+    pub(crate) fn take_values(&self, views: &[TensorView<'_>], run: &mut RunValues) {
+        run.addresses.clear();
+        run.numbers.clear();
+        for (key, view) in self.keys.iter().zip(views) {
+            match (key, view) {
+                (ExternalKey::Tensor { .. }, TensorView::Tensor(fields)) => run.addresses.push(fields.address),
+                (ExternalKey::Number { .. }, TensorView::Float(value)) => run.numbers.push(RunNumber::Float(*value)),
+                (ExternalKey::Number { .. }, TensorView::Int(value)) => run.numbers.push(RunNumber::Int(*value)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Runs the plan; gives nothing if the group refuses the values.
+    ///
+    /// # Errors
+    ///
+    /// `MemoryError`, `OverflowError` of a number, and what a signal handler raised meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// The plan [is for](GroupPlan::is_for) the arguments, which stay alive until this returns.
+    pub(crate) unsafe fn run<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        args: &[*mut ffi::PyObject],
+        values: &RunValues,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(compiled) = &self.compiled else { return Ok(None) };
+        let mut arrays: SmallVec<[Bound<'py, PyAny>; 2]> = SmallVec::new();
+        let mut addresses: SmallVec<[usize; 4]> = SmallVec::new();
+        for buffer in &compiled.buffers {
+            let (array, address) = new_array(py, &buffer.form)?;
+            arrays.push(array);
+            addresses.push(address);
+        }
+        let idle = compiled.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let bound = idle.unwrap_or_else(|| Box::new(compiled.plan.bind()));
+        let mut taken = TakenPlan { compiled, bound: Some(bound) };
+        let Some(bound) = taken.bound.as_mut() else { return Ok(None) };
+        let placed = bound.place(&values.addresses, &addresses, &values.numbers);
+        placed.map_err(|error| fusion_error(py, name, &error, None))?;
+        // SAFETY: inputs are alive and results were made for this run; numbers of elements are those of the plan.
+        let n_done = unsafe { bound.run_while_short() }.map_err(|error| fusion_error(py, name, &error, None))?;
+        if n_done < bound.n_launches() {
+            let bound = &**bound;
+            // SAFETY: as above.
+            let (done, interrupt) = interruptible(py, |options| unsafe { bound.run_from(n_done, options) })?;
+            done.map_err(|error| fusion_error(py, name, &error, interrupt))?;
+        }
+        drop(taken);
+        if let [result] = &compiled.results[..] {
+            // SAFETY: passed on to the caller.
+            return unsafe { result.object(py, compiled.package, args, &arrays, &addresses) }.map(Some);
+        }
+        let mut objects: SmallVec<[Bound<'py, PyAny>; 4]> = SmallVec::new();
+        for result in &compiled.results {
+            // SAFETY: passed on to the caller.
+            objects.push(unsafe { result.object(py, compiled.package, args, &arrays, &addresses)? });
+        }
+        Ok(Some(PyTuple::new(py, objects)?.into_any()))
+    }
+}
+
+impl GroupResult {
+    /// Makes the object of a result.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are live objects.
+    #[inline]
+    unsafe fn object<'py>(
+        &self,
+        py: Python<'py>,
+        package: TensorPackage,
+        args: &[*mut ffi::PyObject],
+        arrays: &[Bound<'py, PyAny>],
+        addresses: &[usize],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match self.memory {
+            ResultMemory::Buffer { index, is_whole: true } => in_package(arrays[index].clone(), package, self.dtype),
+            ResultMemory::Buffer { index, is_whole: false } => {
+                let address = addresses[index].wrapping_add_signed(self.offset as isize);
+                let view = view_of(&self.form, address, self.is_writable, arrays[index].clone())?;
+                in_package(view, package, self.dtype)
+            }
+            ResultMemory::External { index, is_view } => {
+                // SAFETY: passed on to the caller.
+                let arg = unsafe { Bound::from_borrowed_ptr(py, args[index]) };
+                self.of_external(&arg, is_view)
+            }
+        }
+    }
+
+    /// Makes a view of a value, or a copy of one.
+    fn of_external<'py>(&self, arg: &Bound<'py, PyAny>, is_view: bool) -> PyResult<Bound<'py, PyAny>> {
+        let py = arg.py();
+        let strides = self.form.strides.as_deref().map(<[isize]>::to_vec);
+        let strides = strides.unwrap_or_else(|| dense_strides(&self.form.extents, self.dtype));
+        if torch_tensor::is_tensor(arg) {
+            let bytes = self.dtype.bytes() as i64;
+            let extents: Vec<i64> = self.form.extents.iter().map(|&extent| extent as i64).collect();
+            let in_elements: Vec<i64> = strides.iter().map(|&stride| stride as i64 / bytes).collect();
+            if in_elements.iter().all(|&stride| stride >= 0) {
+                let view = torch_tensor::strided_view(arg, &extents, &in_elements, self.offset / bytes)?;
+                return if is_view { Ok(view) } else { view.call_method0("clone") };
+            }
+            // PyTorch knows no negative strides.
+            let storage = arg.call_method0("numpy")?;
+            let copy = self.over(&storage, &storage)?.call_method0("copy")?;
+            return torch_tensor::of_numpy(copy, self.dtype);
+        }
+        if let Ok(array) = arg.cast::<ArrayBase>() {
+            let storage = arg.getattr(intern!(py, "_storage"))?;
+            let view = self.over(&storage, &storage)?;
+            let n_axes = self.form.extents.len();
+            if !is_view || !(1..=4).contains(&n_axes) {
+                return in_package(view.call_method0("copy")?, TensorPackage::Polyloom, self.dtype);
+            }
+            return array.call_method1("_view", (view,));
+        }
+        let view = self.over(arg, arg)?;
+        if is_view { Ok(view) } else { view.call_method0("copy") }
+    }
+
+    /// Makes an array over the memory of a NumPy array.
+    fn over<'py>(&self, storage: &Bound<'py, PyAny>, base: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: it is a live NumPy array.
+        let fields = unsafe { &(*storage.as_ptr().cast::<numpy::npyffi::PyArrayObject>()).fields };
+        let address = (fields.data as usize).wrapping_add_signed(self.offset as isize);
+        let is_writable = self.is_writable && fields.flags & numpy::npyffi::NPY_ARRAY_WRITEABLE != 0;
+        view_of(&self.form, address, is_writable, base.clone())
+    }
+}
+
+fn dense_strides(extents: &[isize], dtype: Scalar) -> Vec<isize> {
+    let mut stride = dtype.bytes() as isize;
+    let mut strides = vec![0; extents.len()];
+    for axis in (0..extents.len()).rev() {
+        strides[axis] = stride;
+        stride *= extents[axis].max(1);
+    }
+    strides
+}
+
+fn form_of(py: Python<'_>, dtype: Scalar, output: &PlanOutput, is_dense: bool) -> PyResult<ArrayForm> {
+    let bytes = dtype.bytes() as i64;
+    let extents = output.layout.extents.iter().map(|&extent| extent as isize).collect();
+    let strides = output.layout.strides.iter().map(|&stride| (stride * bytes) as isize).collect();
+    let n_bytes = output.layout.n_elements() * u64::from(dtype.bytes());
+    Ok(ArrayForm {
+        descr: descr_of(py, dtype)?,
+        extents,
+        strides: if is_dense { None } else { Some(strides) },
+        n_bytes,
+    })
+}
+
+/// Returns true if several indices are of one element, so that the result is for reading alone.
+fn repeats_elements(output: &PlanOutput) -> bool {
+    let axes = output.layout.extents.iter().zip(&output.layout.strides);
+    axes.into_iter().any(|(&extent, &stride)| extent > 1 && stride == 0)
+}
+
+/// Returns true if a value is an input seen through views.
+fn is_view(graph: &Graph, id: TensorId) -> bool {
+    match graph.value(id).map(|value| &value.def) {
+        Some(TensorDef::Op { op, operands, .. }) if op.info().kind == TensorKernelKind::View => {
+            operands.first().is_some_and(|&operand| is_input(graph, operand) || is_view(graph, operand))
+        }
+        _ => false,
+    }
+}
+
+fn is_input(graph: &Graph, id: TensorId) -> bool {
+    matches!(graph.value(id).map(|value| &value.def), Some(TensorDef::Input(_)))
+}

@@ -1,0 +1,173 @@
+//! PyTorch's tensors: read through DLPack capsules, which one call of its C interface makes.
+
+use crate::tensor_view::{TensorFields, TensorPackage, TensorView};
+use polyloom::Scalar;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
+use smallvec::SmallVec;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The classes of tensors: `torch.Tensor` and `torch.nn.Parameter`, once one has been seen.
+static CLASSES: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// What is used of PyTorch.
+struct TorchFunctions {
+    to_dlpack: Py<PyAny>,
+    from_numpy: Py<PyAny>,
+    bfloat16: Py<PyAny>,
+}
+
+static FUNCTIONS: PyOnceLock<TorchFunctions> = PyOnceLock::new();
+
+/// `DLTensor`.
+#[repr(C)]
+struct DlTensor {
+    data: *mut c_void,
+    device_type: i32,
+    device_id: i32,
+    ndim: i32,
+    code: u8,
+    bits: u8,
+    lanes: u16,
+    shape: *mut i64,
+    strides: *mut i64,
+    byte_offset: u64,
+}
+
+/// `kDLCPU`.
+const CPU: i32 = 1;
+
+fn functions(py: Python<'_>) -> PyResult<&TorchFunctions> {
+    FUNCTIONS.get_or_try_init(py, || {
+        let torch = py.import("torch")?;
+        Ok(TorchFunctions {
+            to_dlpack: py.import("torch.utils.dlpack")?.getattr("to_dlpack")?.unbind(),
+            from_numpy: torch.getattr("from_numpy")?.unbind(),
+            bfloat16: torch.getattr("bfloat16")?.unbind(),
+        })
+    })
+}
+
+/// Returns true if an object is a tensor of a class that has been seen.
+#[inline]
+pub(crate) fn is_tensor(object: &Bound<'_, PyAny>) -> bool {
+    let class = object.get_type_ptr() as usize;
+    CLASSES.iter().any(|known| known.load(Ordering::Relaxed) == class)
+}
+
+/// Looks whether an object is a tensor, whose class is then known.
+pub(crate) fn learn(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = object.py();
+    // A program that has a tensor has imported PyTorch.
+    let Ok(torch) = py.import("sys")?.getattr("modules")?.get_item("torch") else { return Ok(false) };
+    if !object.is_instance(&torch.getattr("Tensor")?)? {
+        return Ok(false);
+    }
+    let classes = [torch.getattr("Tensor")?, torch.getattr("nn")?.getattr("Parameter")?];
+    for (known, class) in CLASSES.iter().zip(&classes) {
+        known.store(class.as_ptr() as usize, Ordering::Relaxed);
+    }
+    functions(py)?;
+    Ok(true)
+}
+
+/// Reads a tensor; its capsule is put into `held`. One on a device, of another layout, or of which a gradient is asked
+/// for, is no tensor here.
+///
+/// # Safety
+///
+/// As [`crate::tensor_view::view_of`].
+pub(crate) unsafe fn view_of<'a>(tensor: &Bound<'_, PyAny>, held: &mut SmallVec<[Py<PyAny>; 4]>) -> TensorView<'a> {
+    let py = tensor.py();
+    let Some(functions) = FUNCTIONS.get(py) else { return TensorView::Other };
+    let requires_grad = tensor.getattr(pyo3::intern!(py, "requires_grad")).and_then(|flag| flag.is_truthy());
+    if requires_grad.unwrap_or(true) {
+        return TensorView::Other;
+    }
+    let Ok(capsule) = functions.to_dlpack.bind(py).call1((tensor,)) else { return TensorView::Other };
+    // SAFETY: PyTorch gives a capsule of this name, which holds a managed tensor that begins with the tensor.
+    let fields = unsafe {
+        let pointer = ffi::PyCapsule_GetPointer(capsule.as_ptr(), c"dltensor".as_ptr());
+        if pointer.is_null() {
+            ffi::PyErr_Clear();
+            return TensorView::Other;
+        }
+        let dl = &*pointer.cast::<DlTensor>();
+        if dl.device_type != CPU || dl.lanes != 1 {
+            return TensorView::Other;
+        }
+        let n = usize::try_from(dl.ndim).unwrap_or(0);
+        let slice = |first: *mut i64| if n == 0 { &[][..] } else { std::slice::from_raw_parts(first, n) };
+        TensorFields {
+            package: TensorPackage::Torch,
+            type_number: i32::from(dl.code) << 8 | i32::from(dl.bits),
+            is_plain: true,
+            address: dl.data as usize + dl.byte_offset as usize,
+            extents: slice(dl.shape),
+            strides: slice(dl.strides),
+        }
+    };
+    held.push(capsule.unbind());
+    TensorView::Tensor(fields)
+}
+
+/// Returns the element type by DLPack's number.
+pub(crate) fn scalar_of(type_number: i32) -> Option<Scalar> {
+    let (code, bits) = (type_number >> 8, type_number & 0xff);
+    Some(match (code, bits) {
+        (0, 8) => Scalar::I8,
+        (0, 16) => Scalar::I16,
+        (0, 32) => Scalar::I32,
+        (0, 64) => Scalar::I64,
+        (1, 8) => Scalar::U8,
+        (1, 16) => Scalar::U16,
+        (1, 32) => Scalar::U32,
+        (1, 64) => Scalar::U64,
+        (2, 16) => Scalar::F16,
+        (2, 32) => Scalar::F32,
+        (2, 64) => Scalar::F64,
+        (4, 16) => Scalar::BF16,
+        (6, 8) => Scalar::Bool,
+        _ => return None,
+    })
+}
+
+/// Says why a tensor is no argument.
+pub(crate) fn refusal(tensor: &Bound<'_, PyAny>) -> PyErr {
+    let reads = |name: &str| tensor.getattr(name).and_then(|flag| flag.is_truthy()).unwrap_or(false);
+    if reads("requires_grad") {
+        return PyTypeError::new_err("is a tensor that PyTorch records: ops have no gradients there; pass x.detach()");
+    }
+    if !reads("is_cpu") {
+        return PyValueError::new_err("is a tensor on a device, and ops run on the CPU: pass x.cpu()");
+    }
+    PyTypeError::new_err("is a tensor that cannot be read through DLPack as CPU memory: pass a dense copy")
+}
+
+/// Makes a tensor of a NumPy array, which keeps its memory.
+pub(crate) fn of_numpy(array: Bound<'_, PyAny>, dtype: Scalar) -> PyResult<Bound<'_, PyAny>> {
+    let py = array.py();
+    let functions = functions(py)?;
+    if dtype == Scalar::BF16 {
+        let bits = array.call_method1("view", ("int16",))?;
+        return functions.from_numpy.bind(py).call1((bits,))?.call_method1("view", (&functions.bfloat16,));
+    }
+    functions.from_numpy.bind(py).call1((array,))
+}
+
+/// Makes a view of a tensor. Strides and offset are in elements, from the tensor's first.
+pub(crate) fn strided_view<'py>(
+    tensor: &Bound<'py, PyAny>,
+    extents: &[i64],
+    strides: &[i64],
+    offset: i64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = tensor.py();
+    let first: i64 = tensor.call_method0("storage_offset")?.extract()?;
+    let (extents, strides) = (PyTuple::new(py, extents)?, PyTuple::new(py, strides)?);
+    tensor.call_method1("as_strided", (extents, strides, first + offset))
+}

@@ -1,0 +1,172 @@
+"""Reductions, scans, and what is made of them, against NumPy and SciPy, and against the evaluator that defines them."""
+
+import numpy as np
+import pytest
+import scipy.special
+from polyloom import ops
+from tensor_arrays import FLOATS, INTEGERS, assert_same_bits, evaluated, layouts, numbers
+
+
+def _norm(x, axis=None, keepdims=False):
+    return np.sqrt(np.sum(x * x, axis=axis, keepdims=keepdims))
+
+
+REDUCTIONS = {
+    "all": np.all,
+    "any": np.any,
+    "logsumexp": scipy.special.logsumexp,
+    "max": np.max,
+    "mean": np.mean,
+    "min": np.min,
+    "norm": _norm,
+    "prod": np.prod,
+    "std": np.std,
+    "sum": np.sum,
+    "var": np.var,
+}
+SHAPES = [(1,), (7,), (5000,), (3, 5), (4, 1, 9), (2, 33, 3)]
+
+
+def _axes(rank):
+    return [None, 0, -1, tuple(range(rank)), *([(0, 2), 1] if rank == 3 else [])]
+
+
+def assert_near(given, wanted):
+    if given.dtype.kind != "f":
+        np.testing.assert_array_equal(given, wanted)
+        return
+    tolerance = 2e-5 if given.dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(given, wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_reductions_of_floats(name, dtype):
+    for shape in SHAPES:
+        x = numbers(shape, dtype, low=0.5, high=1.1)
+        for axis in _axes(len(shape)):
+            for keepdims in [False, True]:
+                wanted = REDUCTIONS[name](x.astype(np.float64), axis=axis, keepdims=keepdims)
+                for view in layouts(x):
+                    given = getattr(ops, name)(view, axis=axis, keepdims=keepdims)
+                    assert isinstance(given, np.ndarray)
+                    assert given.shape == wanted.shape
+                    assert given.dtype == (bool if name in ("all", "any") else dtype)
+                    assert_near(given, wanted)
+                    assert_same_bits(given, evaluated(name, view, axes=axis, keepdims=keepdims))
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "all", "any"])
+@pytest.mark.parametrize("dtype", [*INTEGERS, bool])
+def test_reductions_of_integers(name, dtype):
+    x = numbers((4, 6), dtype, 7, 1, 3)
+    given, wanted = getattr(ops, name)(x, axis=1), REDUCTIONS[name](x, axis=1)
+    assert given.dtype == wanted.dtype
+    np.testing.assert_allclose(given, wanted)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_indices_of_extrema(name):
+    for dtype in [*FLOATS, np.int32, np.uint8]:
+        x = numbers((4, 9), dtype, 8, 0, 3)
+        for axis in [None, 0, 1, -1]:
+            given = getattr(ops, name)(x, axis)
+            assert given.dtype == np.int64
+            np.testing.assert_array_equal(given, getattr(np, name)(x, axis))
+    with_nan = np.array([1.0, np.nan, 3.0, np.nan])
+    assert getattr(ops, name)(with_nan) == 1
+
+
+def test_reductions_of_nothing():
+    empty = np.zeros((3, 0), np.float32)
+    np.testing.assert_array_equal(ops.sum(empty, 1), np.zeros(3, np.float32))
+    np.testing.assert_array_equal(ops.prod(empty, 1), np.ones(3, np.float32))
+    assert np.isnan(ops.mean(empty, 1)).all()
+    assert ops.all(empty) and not ops.any(empty)
+    assert ops.sum(empty, 0).shape == (0,)
+    for name in ["max", "min", "argmax", "argmin", "logsumexp"]:
+        with pytest.raises(ValueError, match=rf"`{name}`: `x` has shape \[3, 0\]"):
+            getattr(ops, name)(empty, 1)
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "min", "mean", "norm"])
+def test_reductions_of_special_numbers(name):
+    for special in [[1.0, np.nan, 2.0], [1.0, np.inf, 2.0], [-np.inf, 1.0], [np.inf, -np.inf]]:
+        x = np.array(special, np.float32)
+        with np.errstate(all="ignore"):
+            wanted = REDUCTIONS[name](x)
+        np.testing.assert_array_equal(getattr(ops, name)(x), wanted)
+
+
+def test_a_long_sum_is_exact_to_a_few_units():
+    x = numbers((10_000_000,), np.float32, 9, 0.0, 1.0)
+    exact = x.sum(dtype=np.float64)
+    assert abs(float(ops.sum(x)) - exact) <= 3e-7 * exact
+
+
+def test_variance_with_a_correction():
+    x = numbers((6, 11), np.float64)
+    np.testing.assert_allclose(ops.var(x, 0, correction=1), np.var(x, 0, ddof=1))
+    np.testing.assert_allclose(ops.std(x, ddof=1), np.std(x, ddof=1))
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+@pytest.mark.parametrize("dtype", [*FLOATS, np.int32, np.uint8])
+def test_scans(name, dtype):
+    for shape in [(0,), (1,), (9,), (4, 7), (2, 3, 5)]:
+        x = numbers(shape, dtype, 10, 1, 2)
+        for axis in range(-1, len(shape)):
+            wanted = getattr(np, name)(x, axis)
+            for view in layouts(x):
+                given = getattr(ops, name)(view, axis)
+                assert given.dtype == wanted.dtype
+                assert_near(given, wanted)
+                assert_same_bits(given, evaluated(name, view, axis=axis))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_normalisation(dtype):
+    for shape, axis in [((7,), 0), ((3, 5), -1), ((3, 5), 0), ((2, 4, 6), 1)]:
+        x = numbers(shape, dtype, 11)
+        assert_near(ops.softmax(x, axis), scipy.special.softmax(x.astype(np.float64), axis))
+        assert_near(ops.log_softmax(x, axis), scipy.special.log_softmax(x.astype(np.float64), axis))
+        assert_same_bits(ops.softmax(x, axis), evaluated("softmax", x, axis=axis))
+    x, weight, bias = numbers((4, 6), dtype, 12), numbers((6,), dtype, 13), numbers((6,), dtype, 14)
+    wide = x.astype(np.float64)
+    centred = wide - wide.mean(-1, keepdims=True)
+    normal = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+    assert_near(ops.layer_norm(x), normal)
+    assert_near(ops.layer_norm(x, weight, bias), normal * weight + bias)
+    root = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-6)
+    assert_near(ops.rms_norm(x, weight), root * weight)
+    grouped = ops.group_norm(x, groups=2)
+    parts = wide.reshape(4, 2, 3)
+    parts = parts - parts.mean(-1, keepdims=True)
+    parts = parts / np.sqrt((parts**2).mean(-1, keepdims=True) + 1e-5)
+    assert_near(grouped, parts.reshape(4, 6))
+    with pytest.raises(TypeError, match="`layer_norm`: `weight` is None, and a tensor after it is given"):
+        ops.layer_norm(x, None, bias)
+
+
+def test_cross_entropy():
+    logits, target = numbers((5, 3), np.float64, 15), np.array([0, 2, 1, 1, 0])
+    losses = -scipy.special.log_softmax(logits, 1)[np.arange(5), target]
+    np.testing.assert_allclose(ops.cross_entropy(logits, target, "none"), losses)
+    np.testing.assert_allclose(ops.cross_entropy(logits, target), losses.mean())
+    np.testing.assert_allclose(ops.cross_entropy(logits, target, reduction="sum"), losses.sum())
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, np.int32])
+def test_products_of_matrices(dtype):
+    for first, second in [
+        ((3, 4), (4, 5)),
+        ((4,), (4, 5)),
+        ((3, 4), (4,)),
+        ((4,), (4,)),
+        ((2, 3, 4), (4, 5)),
+        ((3, 0), (0, 2)),
+    ]:
+        a, b = numbers(first, dtype, 16), numbers(second, dtype, 17)
+        given = ops.matmul(a, b)
+        assert_near(given, (a.astype(np.float64) @ b.astype(np.float64)).astype(dtype))
+        assert_same_bits(given, evaluated("matmul", a, b))
