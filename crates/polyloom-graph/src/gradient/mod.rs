@@ -3,6 +3,9 @@
 //! Each op states its gradient in the table ([`crate::op::GradientRule`]): a rule of [`rules`], that of its decomposition, or zero.
 //! A gradient is made of the ops of the table, so that it is fused, planned and differentiated again as any graph.
 //!
+//! The pass ([`reverse`]) writes ops without a rule by simpler ones, goes back from the outputs, and leaves out what no gradient
+//! needs.
+//!
 //! The gradient by an input is the sum over outputs of the cotangent times the derivative. Where that does not exist, the table
 //! says what is taken for it. An operand that an op does not take, such as the other value of `where`, gets 0 even if what
 //! is computed for it is infinite or NaN.
@@ -49,6 +52,15 @@ pub fn gradient(graph: &Graph, wrt: &[TensorId]) -> Result<Graph, GraphError> {
 /// # Errors
 ///
 /// As [`gradient()`].
+///
+/// ```
+/// use polyloom_graph::{TensorId, parse_graph, value_and_gradient};
+///
+/// let graph = parse_graph("%x = input \"x\" : f32[n]\n%y = exp %x\nreturn %y").unwrap();
+/// let both = value_and_gradient(&graph, &[TensorId(0)]).unwrap();
+/// let text = "%2 = input \"cotangent0\" : f32[n]\n%3 = multiply %2, %1 : f32[n]\nreturn %1, %3\n";
+/// assert!(both.to_string().ends_with(text));
+/// ```
 pub fn value_and_gradient(graph: &Graph, wrt: &[TensorId]) -> Result<Graph, GraphError> {
     differentiate(graph, wrt, true)
 }

@@ -4,7 +4,7 @@
 //! else lists the ops. An op is simple or composite. A simple one is defined by its arm in [`crate::reference`] or by a
 //! scalar function ([`OpDefinition`]); a composite one by the simpler ops that it decomposes into.
 //!
-//! Adding an op is one entry in `table.rs`, with its scalar function in `scalar.rs` or its decomposition in [`crate::decompose`],
+//! Adding an op is one entry in `table.rs`, with its scalar function in `scalar.rs` or its decomposition in [`crate::decompose()`],
 //! and, if the entry says so, its gradient rule in `gradient/rules`.
 
 mod cost;

@@ -5,7 +5,7 @@ use polyloom_graph::op::GradientRule;
 use polyloom_graph::plan::{PlanOptions, plan};
 use polyloom_graph::reference::{DenseTensor, evaluate};
 use polyloom_graph::{Graph, Layout, TensorDef, TensorId, TensorOp, decompose, gradient, has_gradient_rule, verify};
-use polyloom_ir::Scalar::F64;
+use polyloom_ir::Scalar::{self, BF16, F16, F32, F64};
 use std::collections::BTreeSet;
 
 /// Where the operands of a case lie.
@@ -171,14 +171,18 @@ fn values(n: usize, domain: Domain) -> Vec<f64> {
 }
 
 /// Returns the graph of an op and operands for it. No two operands begin with the same numbers.
-fn case_graph((op, shapes, domain): GradientCase) -> (Graph, Vec<DenseTensor>) {
+fn case_graph(case: GradientCase) -> (Graph, Vec<DenseTensor>) {
+    typed_case_graph(case, F64)
+}
+
+fn typed_case_graph((op, shapes, domain): GradientCase, dtype: Scalar) -> (Graph, Vec<DenseTensor>) {
     let mut text = String::new();
     let n_elements = |shape: &[u64]| shape.iter().product::<u64>() as usize;
     let mut rest = values(shapes.iter().map(|shape| n_elements(shape)).sum(), domain).into_iter();
     let mut inputs = Vec::new();
     for (index, &shape) in shapes.iter().enumerate() {
-        text += &format!("%{index} = input \"x{index}\" : f64{shape:?}\n");
-        inputs.push(tensor(F64, shape, &rest.by_ref().take(n_elements(shape)).collect::<Vec<f64>>()));
+        text += &format!("%{index} = input \"x{index}\" : {dtype}{shape:?}\n");
+        inputs.push(tensor(dtype, shape, &rest.by_ref().take(n_elements(shape)).collect::<Vec<f64>>()));
     }
     (graph(&format!("{text}%r = {op}\nreturn %r")), inputs)
 }
@@ -304,6 +308,27 @@ fn decomposed_graphs_have_the_same_gradients() {
         let (graph, inputs) = case_graph(case);
         let simple = decompose(&graph).unwrap();
         check_gradient(&simple, &inputs);
+    }
+}
+
+#[test]
+fn narrow_floats_have_the_gradients_of_wide_ones() {
+    for &case in CASES {
+        for (dtype, tolerance) in [(F32, 1e-4), (F16, 0.02), (BF16, 0.1)] {
+            let (graph, inputs) = typed_case_graph(case, dtype);
+            let all_inputs = [inputs.clone(), cotangents(&graph, &inputs)].concat();
+            let gradients = gradient(&graph, &float_inputs(&graph)).unwrap();
+            verify(&gradients).unwrap_or_else(|error| panic!("{gradients}\n{error}"));
+            let widened = |x: &DenseTensor| tensor(F64, &x.extents, &x.numbers());
+            let wide = gradient(&case_graph(case).0, &float_inputs(&graph)).unwrap();
+            let want = evaluate(&wide, &all_inputs.iter().map(widened).collect::<Vec<_>>()).unwrap();
+            for ((got, want), input) in evaluate(&gradients, &all_inputs).unwrap().iter().zip(want).zip(&inputs) {
+                assert_eq!(got.dtype, input.dtype);
+                let scale = want.numbers().iter().fold(1.0, |scale: f64, x| scale.max(x.abs()));
+                let scaled = |x: &DenseTensor| x.numbers().iter().map(|x| x / scale).collect::<Vec<f64>>();
+                check_close(case.0, &tensor(F64, &got.extents, &scaled(got)), &scaled(&want), tolerance);
+            }
+        }
     }
 }
 

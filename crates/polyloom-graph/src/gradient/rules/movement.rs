@@ -38,7 +38,7 @@ pub(super) fn concat<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
         let mut starts = vec![0; shape.rank()];
         starts[axis] = start;
         // Only one tensor alone may have a symbol here, and that is taken whole.
-        start += shape.0[axis].as_static().unwrap_or(0) as i64;
+        start = i64::saturating_add(start, shape.0[axis].as_static().unwrap_or(0) as i64);
         slices.push(Some(q.g.slice(starts, shape)));
     }
     slices
@@ -63,10 +63,12 @@ pub(super) fn slice<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
     let reversed: Vec<i64> = reversed.collect();
     let ascending = if reversed.is_empty() { q.g } else { q.g.flip(&reversed) };
     let spread = spread(ascending, &axes);
-    let widths = axes.iter().zip(&shape.0).flat_map(|(axis, extent)| match extent {
-        Dim::Static(extent) => [axis.first, *extent as i64 - axis.first - axis.length.as_static().unwrap_or(0) as i64],
+    let widths = axes.iter().zip(&shape.0).flat_map(|(axis, extent)| match (extent, &axis.length) {
+        (&Dim::Static(extent), &Dim::Static(length)) => {
+            [axis.first, (extent as i64).saturating_sub(axis.first).saturating_sub(length as i64)]
+        }
         // A symbolic extent is taken whole.
-        Dim::Symbol(_) => [0, 0],
+        _ => [0, 0],
     });
     vec![Some(spread.pad(widths.collect()))]
 }
@@ -90,12 +92,12 @@ impl AxisSlice {
                 AxisSlice { is_reversed: false, first: start, step: 1, length: size.clone() }
             }
             &Dim::Static(size) => {
-                let distance = (size as i64 - 1) * step;
+                let distance = (size as i64 - 1).saturating_mul(step);
                 AxisSlice {
                     is_reversed: step < 0,
-                    first: start.min(start + distance),
-                    step: step.abs(),
-                    length: Dim::Static(distance.unsigned_abs() + 1),
+                    first: start.min(start.saturating_add(distance)),
+                    step: step.saturating_abs(),
+                    length: Dim::Static(distance.unsigned_abs().saturating_add(1)),
                 }
             }
         }
@@ -120,7 +122,7 @@ fn spread<'g>(x: TensorExpr<'g>, axes: &[AxisSlice]) -> TensorExpr<'g> {
         }
         // An axis with a step has a known size.
         joined.push(match (axis.step, size) {
-            (2.., Dim::Static(size)) => Dim::Static(size * axis.step as u64),
+            (2.., Dim::Static(size)) => Dim::Static(size.saturating_mul(axis.step as u64)),
             _ => size.clone(),
         });
     }
