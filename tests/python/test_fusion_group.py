@@ -135,7 +135,8 @@ def test_check_tells_what_a_call_would_take():
     assert group.check(1)
     assert group.check(2, 1.0)
     assert not group.check(2, [1.0])
-    # The types of the calls before are known.
+    # The types of calls that have been checked before are known.
+    assert group.check(0, a, a) and group.check(1)
     assert group.check(2, a)
     assert not group.check(2, a[:, :2])
     assert chain().check(2, a[:, :2])
