@@ -188,8 +188,8 @@ def stats() -> dict[str, int]:
     Returns
     -------
     dict
-        `calls` of fused functions that are alive; `group_runs`; `guard_failures`: groups that did not run because names,
-        types or shapes did not fit; `originals`: calls that ran as they are written.
+        `calls` of fused functions that are alive; `group_runs`; `guard_failures`: groups that did not run because
+        names, types or shapes did not fit; `originals`: calls that ran as they are written.
 
     Examples
     --------

@@ -34,8 +34,8 @@ def source_of(function: FunctionType) -> list[str]:
     lines = linecache.getlines(file, function.__globals__)
     if not lines:
         raise OSError(
-            f"the source text of {function.__qualname__!r} is not available (it came from {file!r}): functions are fused "
-            "from their text, so define them in a file or a notebook cell, or call them without `fuse`"
+            f"the source text of {function.__qualname__!r} is not available (it came from {file!r}): functions are "
+            "fused from their text, so define them in a file or a notebook cell, or call them without `fuse`"
         )
     check_unchanged(function, lines)
     return lines

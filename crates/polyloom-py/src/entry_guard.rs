@@ -37,7 +37,11 @@ fn plain_types(py: Python<'_>) -> PyResult<&PlainTypes> {
             array: class("polyloom._arrays", "array")?,
             function: class("types", "FunctionType")?,
             member: class("types", "MemberDescriptorType")?,
-            getattribute: class("builtins", "object")?.bind(py).getattr("__dict__")?.get_item("__getattribute__")?.unbind(),
+            getattribute: class("builtins", "object")?
+                .bind(py)
+                .getattr("__dict__")?
+                .get_item("__getattribute__")?
+                .unbind(),
         })
     })
 }
@@ -200,7 +204,9 @@ impl PlainTypes {
         let py = value.py();
         let class = value.get_type();
         if class.is(&self.ndarray) {
-            return Ok(!value.getattr("dtype")?.eq(&self.object_dtype)? && value.getattr("dtype")?.getattr("names")?.is_none());
+            return Ok(
+                !value.getattr("dtype")?.eq(&self.object_dtype)? && value.getattr("dtype")?.getattr("names")?.is_none()
+            );
         }
         if self.numbers.iter().any(|known| class.is(known)) || class.is(&self.array) {
             return Ok(true);
@@ -210,7 +216,9 @@ impl PlainTypes {
         Ok(match module.to_str()? {
             "numpy" => class.is_subclass(self.generic.bind(py))? || class.name()?.to_str()?.ends_with("DType"),
             "numpy.dtypes" => true,
-            "torch" => matches!(class.name()?.to_str()?, "Tensor" | "Size" | "dtype" | "device") && is_own(py, "torch", &class),
+            "torch" => {
+                matches!(class.name()?.to_str()?, "Tensor" | "Size" | "dtype" | "device") && is_own(py, "torch", &class)
+            }
             "torch.nn.parameter" => is_own(py, "torch.nn", &class),
             "polyloom._scalars" => true,
             _ => false,

@@ -45,8 +45,7 @@ impl CaptureInterpreter<'_> {
         match effect {
             // The functions of a type are called with what they may write.
             BuiltinEffect::Identity
-                if matches!(name, "len" | "hasattr")
-                    && self.run_unless_plain(range, &values, PlainUse::Operator) =>
+                if matches!(name, "len" | "hasattr") && self.run_unless_plain(range, &values, PlainUse::Operator) =>
             {
                 self.external()
             }

@@ -277,8 +277,11 @@ impl CaptureInterpreter<'_> {
     /// Returns the names of the function itself that hold values.
     pub(crate) fn names_in_reach_of_function(&self) -> Vec<(Rc<str>, ValueId)> {
         let own = self.state.frames.first();
-        let mut names: Vec<(Rc<str>, ValueId)> =
-            own.into_iter().flat_map(|frame| frame.iter()).map(|(name, &value)| (name.as_str().into(), value)).collect();
+        let mut names: Vec<(Rc<str>, ValueId)> = own
+            .into_iter()
+            .flat_map(|frame| frame.iter())
+            .map(|(name, &value)| (name.as_str().into(), value))
+            .collect();
         names.sort_unstable();
         names
     }

@@ -1,8 +1,8 @@
 //! Frames and states: which value each name has at a place of the program.
 
 use super::interpreter::CaptureInterpreter;
-use super::plain::OutsideRoot;
 use super::object::{AbstractValue, EXTERNAL, FunctionSource, ObjectSet, ValueId, union};
+use super::rewrite::edits::OutsideRoot;
 use super::scope::ScopeBindings;
 use crate::capture::environment::GlobalMeaning;
 use crate::capture::object::{ObjectKind, PLAIN};

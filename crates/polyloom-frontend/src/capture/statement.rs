@@ -1,8 +1,8 @@
 //! Statements that are no control flow: what each evaluates, binds and writes, in Python's order.
 
 use super::interpreter::CaptureInterpreter;
-use super::plain::PlainUse;
 use super::object::{EXTERNAL, FunctionObject, FunctionSource, ObjectKind, ValueId};
+use super::plain::PlainUse;
 use super::scope::{ScopeBindings, UsedNames};
 use super::timeline::EventKind;
 use crate::capture::frame::{CaptureFrame, FrameKind};

@@ -1,9 +1,9 @@
 //! The external values of a group: how each is had at the moment at which the group runs.
 
+use super::edits::{GroupMember, GroupOperand, GroupSlot};
 use super::own_text::{bytes, is_literal};
 use super::segment::{SegmentBuilder, SlotList};
 use super::unit::{SiteUnit, UnitValue};
-use super::{GroupMember, GroupOperand, GroupSlot};
 use crate::capture::object::{ObjectKind, ValueId};
 use crate::capture::timeline::OperandTree;
 use ruff_python_ast::{self as ast, Expr};
@@ -27,8 +27,7 @@ impl<'a> SegmentBuilder<'a, '_> {
     ) -> Result<GroupMember, String> {
         let call = self.call(member);
         let expressions = unit.expressions.get(&member).map_or(&[][..], |each| each);
-        let mut described =
-            GroupMember { path: call.path.to_string(), arguments: Vec::new(), keywords: Vec::new() };
+        let mut described = GroupMember { path: call.path.to_string(), arguments: Vec::new(), keywords: Vec::new() };
         for ((keyword, tree), expr) in call.arguments.iter().zip(expressions) {
             let operand = self.operand(member, tree, Some(expr), &unit.constants, slots, moment)?;
             match keyword {

@@ -271,7 +271,9 @@ impl<'a> SegmentBuilder<'a, '_> {
     fn unit_value(&self, member: usize, tree: &OperandTree) -> UnitValue {
         match tree {
             OperandTree::One(index) => UnitValue::One(self.call(member).operands[*index].value, Some((member, *index))),
-            OperandTree::List(parts) => UnitValue::List(parts.iter().map(|part| self.unit_value(member, part)).collect()),
+            OperandTree::List(parts) => {
+                UnitValue::List(parts.iter().map(|part| self.unit_value(member, part)).collect())
+            }
         }
     }
 
