@@ -122,7 +122,7 @@ def _fused(function: Any, *, is_strict: bool, is_on: bool) -> Any:
 
 
 def _check_kind(function: FunctionType, lines: list[str]) -> None:
-    kinds = [
+    kinds: list[tuple[Callable[[Any], bool], str]] = [
         (inspect.isasyncgenfunction, "an asynchronous generator"),
         (inspect.iscoroutinefunction, "a coroutine"),
         (inspect.isgeneratorfunction, "a generator"),

@@ -31,11 +31,10 @@ def compiled(
         node.type_params = []
     body: list[ast.stmt] = [node]
     if private_class is not None:
-        body = [
-            ast.ClassDef(
-                private_class, [], [], body, [], **({"type_params": []} if sys.version_info >= (3, 12) else {})
-            )
-        ]
+        class_ = ast.ClassDef(private_class, [], [], body, [])
+        if sys.version_info >= (3, 12):
+            class_.type_params = []
+        body = [class_]
     empty = ast.arguments([], [], None, [], [], None, [])
     targets: list[ast.expr] = [ast.Name(name, ast.Store()) for name in free]
     bindings: list[ast.stmt] = [ast.Assign(targets, ast.Constant(None))] if targets else []
@@ -165,7 +164,7 @@ class FunctionRewriter(ast.NodeTransformer):
         number, at = place
         group = self.plan["groups"][number]
         make = self._first if group["moment"] == "first" else self._last
-        new = _at(make(node, number, at), node)
+        new: ast.expr = _at(make(node, number, at), node)
         self._left[number] -= 1
         if not self._left[number]:
             self._released += [self._name(f"v{number}"), *self._kept.pop(number, [])]
@@ -239,12 +238,13 @@ class FunctionRewriter(ast.NodeTransformer):
         prelude, original = self._evaluated(node, number, at)
         held = self._name(f"v{number}")
         result = self._result(number, site["result"])
+        test: ast.expr
         if at == 0:
             call = ast.Call(_load(self._name(f"g{number}")), self._slots(number), [])
             run = ast.IfExp(_load(self._name("on")), call, ast.Constant(None))
             test = _is_not_none(ast.NamedExpr(_store(held), run))
             return _last_of([*prelude, ast.IfExp(test, result, self._refused(number, original))])
-        test: ast.expr = _is_not_none(_load(held))
+        test = _is_not_none(_load(held))
         if site["is_checked"]:
             same = ast.Call(_load(self._name(f"n{number}")), [], [])
             test = ast.BoolOp(ast.And(), [test, same])
