@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-_ROW, _BOX, _LEFT, _WIDTH = 64, 34, 56, 240
+_ROW, _BOX, _LEFT, _WIDTH = 80, 34, 56, 240
 _COLOURS = ("#e8f1fb", "#eaf6ea", "#fdf1e1", "#f3eafa", "#fbe9ec", "#e6f5f5")
 _EDGES = ("#2f6fb2", "#3d8b40", "#c77700", "#7d4aa8", "#b83b52", "#218a8a")
 
@@ -55,7 +55,7 @@ def drawn(report: dict[str, Any], plan: dict[str, Any]) -> str:
         parts.append(_edge(place, edge, "#b83b3b", 'stroke-dasharray="5,4"', side=n))
         middle = (place[edge[0]][1] + place[edge[1]][1] + _BOX) / 2
         parts.append(
-            f'<path d="M{_LEFT + _WIDTH + 34 + 8 * (n % 6)},{middle} L{text_left - 10},{y + 10}" '
+            f'<path d="M{_LEFT + _WIDTH + 0.75 * (34 + 8 * (n % 6))},{middle} L{text_left - 10},{y + 10}" '
             'stroke="#d9a3a3" fill="none"/>'
         )
         for row, text in enumerate(rows):
