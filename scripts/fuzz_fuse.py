@@ -25,7 +25,7 @@ def main():
     import polyloom
 
     programs.add_numbered_ops(compare.standin_ops())
-    n_kernels = n_runs = n_fused = n_wrong = n_raised = 0
+    n_kernels = n_runs = n_fused = n_wrong = 0
     for i in range(arguments.first, arguments.first + arguments.programs):
         text = programs.program(Writer(arguments.seed * 1_000_003 + i))
         for seed in (i % 6, (i * 5 + 3) % 6):

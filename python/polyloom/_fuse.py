@@ -122,7 +122,7 @@ def _fused(function: Any, *, is_strict: bool, is_on: bool) -> Any:
 
 
 def _check_kind(function: FunctionType, lines: list[str]) -> None:
-    kinds = [
+    kinds: list[tuple[Callable[[Any], bool], str]] = [
         (inspect.isasyncgenfunction, "an asynchronous generator"),
         (inspect.iscoroutinefunction, "a coroutine"),
         (inspect.isgeneratorfunction, "a generator"),
@@ -188,8 +188,8 @@ def stats() -> dict[str, int]:
     Returns
     -------
     dict
-        `calls` of fused functions that are alive; `group_runs`; `guard_failures`: groups that did not run because names,
-        types or shapes did not fit; `originals`: calls that ran as they are written.
+        `calls` of fused functions that are alive; `group_runs`; `guard_failures`: groups that did not run because
+        names, types or shapes did not fit; `originals`: calls that ran as they are written.
 
     Examples
     --------

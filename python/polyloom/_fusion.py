@@ -15,7 +15,8 @@ from typing import Any, cast
 from polyloom import _native
 from polyloom._errors import CompileError, Diagnostic
 from polyloom._fusion_names import NameResolver, op_of, unit_of
-from polyloom._fusion_rewrite import FunctionRewriter, TextIndex, compiled, definition
+from polyloom._fusion_rewrite import FunctionRewriter, compiled
+from polyloom._fusion_text import TextIndex, definition
 
 # The native class that runs a group: `FusionGroup(name, calls, outputs, guards)`.
 FusionGroup: Any = getattr(_native, "FusionGroup", None)
@@ -215,7 +216,7 @@ class Fusion:
 
     def _code(self, analysis: Version, version: int) -> tuple[CodeType, tuple[Any, ...]]:
         code, plan = self.original.__code__, analysis.plan
-        node, _ = definition(self.lines, code)
+        node = definition(self.lines, code)
         free = (*code.co_freevars, self.prefix)
         if not plan["groups"]:
             node.body = [*_with_reading(node.body, self.prefix)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-_ROW, _BOX, _LEFT, _WIDTH = 64, 34, 56, 240
+_ROW, _BOX, _LEFT, _WIDTH = 80, 34, 56, 240
 _COLOURS = ("#e8f1fb", "#eaf6ea", "#fdf1e1", "#f3eafa", "#fbe9ec", "#e6f5f5")
 _EDGES = ("#2f6fb2", "#3d8b40", "#c77700", "#7d4aa8", "#b83b52", "#218a8a")
 
@@ -15,7 +15,7 @@ def drawn(report: dict[str, Any], plan: dict[str, Any]) -> str:
     calls, lines = report["calls"], report["lines"]
     kernel_of = {call: n for n, kernel in enumerate(report["kernels"]) for call in kernel["calls"]}
     top = 64
-    place = {call: (_LEFT + (_WIDTH + 40) * 0, top + _ROW * call) for call in range(len(calls))}
+    place = {call: (_LEFT, top + _ROW * call) for call in range(len(calls))}
     reasons = [_wrapped(f"line {each['line']}: {each['reason']}") for each in report["breaks"]]
     text_left = _LEFT + _WIDTH + 120
     height = max(top + _ROW * len(calls) + 16, top + sum(18 * len(each) + 22 for each in reasons) + 16)
@@ -55,7 +55,8 @@ def drawn(report: dict[str, Any], plan: dict[str, Any]) -> str:
         parts.append(_edge(place, edge, "#b83b3b", 'stroke-dasharray="5,4"', side=n))
         middle = (place[edge[0]][1] + place[edge[1]][1] + _BOX) / 2
         parts.append(
-            f'<path d="M{_LEFT + _WIDTH + 34 + 8 * (n % 6)},{middle} L{text_left - 10},{y + 10}" stroke="#d9a3a3" fill="none"/>'
+            f'<path d="M{_LEFT + _WIDTH + 0.75 * (34 + 8 * (n % 6))},{middle} L{text_left - 10},{y + 10}" '
+            'stroke="#d9a3a3" fill="none"/>'
         )
         for row, text in enumerate(rows):
             parts.append(
@@ -68,7 +69,8 @@ def drawn(report: dict[str, Any], plan: dict[str, Any]) -> str:
         parts.append(
             f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_BOX}" rx="6" fill="#ffffff" stroke="{stroke}"/>'
             f'<text x="{x + 12}" y="{y + 22}" font-weight="bold">ops.{escape(name)}</text>'
-            f'<text x="{x + _WIDTH - 12}" y="{y + 22}" text-anchor="end" fill="#777" font-size="11">line {lines[call]}</text>'
+            f'<text x="{x + _WIDTH - 12}" y="{y + 22}" text-anchor="end" fill="#777" font-size="11">'
+            f"line {lines[call]}</text>"
         )
     return "\n".join([*parts, "</svg>"])
 

@@ -34,8 +34,8 @@ def source_of(function: FunctionType) -> list[str]:
     lines = linecache.getlines(file, function.__globals__)
     if not lines:
         raise OSError(
-            f"the source text of {function.__qualname__!r} is not available (it came from {file!r}): functions are fused "
-            "from their text, so define them in a file or a notebook cell, or call them without `fuse`"
+            f"the source text of {function.__qualname__!r} is not available (it came from {file!r}): functions are "
+            "fused from their text, so define them in a file or a notebook cell, or call them without `fuse`"
         )
     check_unchanged(function, lines)
     return lines
@@ -118,9 +118,11 @@ class NameResolver:
             known.append(guard)
 
     def _meaning(self, value: Any) -> tuple[Any, ...] | None:
-        if isinstance(value, ModuleType):
-            name = value.__name__
-            return ("path", name) if sys.modules.get(name) is value else None
+        if type(value) is ModuleType:
+            path = value.__name__
+            return ("path", path) if sys.modules.get(path) is value else None
+        if not _has_plain_name(value):
+            return None
         name = getattr(value, "__name__", None)
         if not isinstance(name, str):
             return None
@@ -141,6 +143,13 @@ class NameResolver:
             return None
         self._add(self.functions, (function, function.__code__, function.__defaults__, function.__kwdefaults__))
         return ("helper", unit, function.__code__.co_firstlineno, NameResolver(function, self))
+
+
+def _has_plain_name(value: Any) -> bool:
+    """True if asking an object for its name runs no code of the program."""
+    class_ = type(value)
+    is_heap_type = bool(class_.__flags__ & 0x200)
+    return not is_heap_type or (type(class_) is type and class_.__module__ == "polyloom._native")
 
 
 def op_of(path: str) -> Callable[..., Any]:

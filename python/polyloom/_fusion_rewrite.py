@@ -1,7 +1,7 @@
 """Edits the tree of a fused function, and compiles it with CPython's own `compile`.
 
-The plan says which expressions become calls of groups. Everything else of the tree stays as it is, with its positions, and
-each new node has the position of the expression that it stands for, so that tracebacks show the user's lines.
+The plan says which expressions become calls of groups. Everything else of the tree stays as it is, with its positions,
+and each new node has the position of the expression that it stands for, so that tracebacks show the lines of the user.
 """
 
 from __future__ import annotations
@@ -12,78 +12,10 @@ import sys
 from types import CodeType
 from typing import Any
 
-Position = tuple[int, int, int, int]
+from polyloom._fusion_text import Position, TextIndex, position_of
 
 # The function around a definition that is compiled again.
 _AROUND = "_loom_around"
-
-
-class TextIndex:
-    """Positions in a text as CPython's trees have them, by offsets in bytes."""
-
-    def __init__(self, lines: list[str]) -> None:
-        self._starts = [0]
-        for line in lines:
-            self._starts.append(self._starts[-1] + len(line.encode()))
-
-    def position(self, span: tuple[int, int]) -> Position:
-        """Line and column of start and end."""
-        return (*self._place(span[0]), *self._place(span[1]))
-
-    def _place(self, offset: int) -> tuple[int, int]:
-        low, high = 0, len(self._starts) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._starts[middle] <= offset:
-                low = middle
-            else:
-                high = middle - 1
-        return low + 1, offset - self._starts[low]
-
-
-def position_of(node: ast.expr) -> Position:
-    """Line and column of start and end of a node."""
-    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
-
-
-def definition(lines: list[str], code: CodeType) -> tuple[ast.FunctionDef, str | None]:
-    """The tree of the function that was compiled to `code`, and the class it is defined in, whose name mangles its own."""
-    first = code.co_firstlineno
-    # A definition ends before the first line that is not indented more than it; the parser finds that line.
-    indent = len(lines[first - 1]) - len(lines[first - 1].lstrip())
-    end = first
-    while end < len(lines):
-        line = lines[end]
-        is_inside = not line.strip() or len(line) - len(line.lstrip()) > indent
-        if not is_inside and not line.lstrip().startswith(("#", ")", "]", "}", "@", "def ")):
-            break
-        end += 1
-    for last in dict.fromkeys((end, len(lines))):
-        for node in _parsed(lines, first, last, indent):
-            if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
-                return node, None
-    return _definition_in_file(lines, code)
-
-
-def _parsed(lines: list[str], first: int, last: int, indent: int) -> list[ast.stmt]:
-    text = "".join(lines[first - 1 : last])
-    head = "if 1:\n" if indent else "\n"
-    try:
-        tree = ast.parse(head + text)
-    except (SyntaxError, ValueError):
-        return []
-    ast.increment_lineno(tree, first - 2)
-    body = tree.body[:1]
-    return body[0].body[:1] if indent and body and isinstance(body[0], ast.If) else body
-
-
-def _definition_in_file(lines: list[str], code: CodeType) -> tuple[ast.FunctionDef, str | None]:
-    for node in ast.walk(ast.parse("".join(lines))):
-        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
-            first = node.decorator_list[0].lineno if node.decorator_list else node.lineno
-            if first == code.co_firstlineno:
-                return node, None
-    raise LookupError(code.co_name)
 
 
 def compiled(
@@ -99,11 +31,10 @@ def compiled(
         node.type_params = []
     body: list[ast.stmt] = [node]
     if private_class is not None:
-        body = [
-            ast.ClassDef(
-                private_class, [], [], body, [], **({"type_params": []} if sys.version_info >= (3, 12) else {})
-            )
-        ]
+        class_ = ast.ClassDef(private_class, [], [], body, [])
+        if sys.version_info >= (3, 12):
+            class_.type_params = []
+        body = [class_]
     empty = ast.arguments([], [], None, [], [], None, [])
     targets: list[ast.expr] = [ast.Name(name, ast.Store()) for name in free]
     bindings: list[ast.stmt] = [ast.Assign(targets, ast.Constant(None))] if targets else []
@@ -155,8 +86,8 @@ def _nested(code: CodeType) -> list[CodeType]:
 class FunctionRewriter(ast.NodeTransformer):
     """Replaces the expressions of a plan.
 
-    `prefix` begins every hidden name. The function reads what it needs of `state`, a name of its closure, once: the guard of
-    its entry, groups and constants of version `version`.
+    `prefix` begins every hidden name, and is the name of the closure from which the function reads what it needs once:
+    the guard of its entry, groups and constants of version `version`.
     """
 
     def __init__(self, plan: dict[str, Any], index: TextIndex, prefix: str, version: int) -> None:
@@ -181,7 +112,7 @@ class FunctionRewriter(ast.NodeTransformer):
         names = [self._name("entry"), *(self._name(f"g{number}") for number in range(len(self.plan["groups"])))]
         names += [self._name(f"n{number}") for number in range(len(self.plan["groups"]))]
         names += [self._name(f"c{number}") for number in range(len(self.constants))]
-        state = f"{self.prefix}"
+        state = self.prefix
         head = ast.parse(
             f"{', '.join(names)}, = {state}.versions[{self.version}]\n"
             f"{state}.count()\n"
@@ -233,7 +164,7 @@ class FunctionRewriter(ast.NodeTransformer):
         number, at = place
         group = self.plan["groups"][number]
         make = self._first if group["moment"] == "first" else self._last
-        new = _at(make(node, number, at), node)
+        new: ast.expr = _at(make(node, number, at), node)
         self._left[number] -= 1
         if not self._left[number]:
             self._released += [self._name(f"v{number}"), *self._kept.pop(number, [])]
@@ -307,12 +238,13 @@ class FunctionRewriter(ast.NodeTransformer):
         prelude, original = self._evaluated(node, number, at)
         held = self._name(f"v{number}")
         result = self._result(number, site["result"])
+        test: ast.expr
         if at == 0:
             call = ast.Call(_load(self._name(f"g{number}")), self._slots(number), [])
             run = ast.IfExp(_load(self._name("on")), call, ast.Constant(None))
             test = _is_not_none(ast.NamedExpr(_store(held), run))
             return _last_of([*prelude, ast.IfExp(test, result, self._refused(number, original))])
-        test: ast.expr = _is_not_none(_load(held))
+        test = _is_not_none(_load(held))
         if site["is_checked"]:
             same = ast.Call(_load(self._name(f"n{number}")), [], [])
             test = ast.BoolOp(ast.And(), [test, same])

@@ -1,8 +1,8 @@
 """Programs of the kinds that `torch.compile` got wrong without a word, in our own words, fused and as they are written.
 
-They follow PyTorch issues 195422 (an op that returns its argument), 196173 (state that depends on identity), 139789
-(arguments that overlap in a later call), 94773 (a full slice, and memory that is replaced) and 191449 (a view that changes
-its shape).
+They follow PyTorch issues 195422 (an op that returns its argument), 196173 (state that depends on identity),
+139789 (arguments that overlap in a later call), 94773 (a full slice, and memory that is replaced) and 191449 (a view
+that changes its shape).
 """
 
 import numpy as np
@@ -31,7 +31,8 @@ def arrays(*n):
 
 def test_an_op_that_returns_its_argument_is_written_through():
     compare(
-        "def f(x, b):\n    y = ops.dropout(x, 0.5)\n    y += b\n    z = ops.add(x, b)\n    return ops.relu(z), y is x\n",
+        "def f(x, b):\n    y = ops.dropout(x, 0.5)\n    y += b\n    z = ops.add(x, b)\n"
+        "    return ops.relu(z), y is x\n",
         arrays(0, 1),
     )
     compare(
@@ -79,7 +80,9 @@ def test_control_flow_by_the_identity_of_an_object_keeps_its_state():
 
 
 def test_a_hook_that_writes_the_stored_result_is_seen():
-    text = "def f(a, b, state):\n    x = ops.add(a, b)\n    state.last = x\n    state.notify()\n    return ops.relu(x)\n"
+    text = (
+        "def f(a, b, state):\n    x = ops.add(a, b)\n    state.last = x\n    state.notify()\n    return ops.relu(x)\n"
+    )
     compare(text, lambda: [np.arange(4.0), np.ones(4), Recent()])
 
 
@@ -96,7 +99,9 @@ def test_arguments_that_overlap_in_a_later_call(statement):
         a = np.arange(4.0)
         return [a, a]
 
-    text = f"def f(a, b):\n    x = ops.add(a, b)\n    {statement}\n    y = ops.multiply(x, b)\n    return ops.add(y, a)\n"
+    text = (
+        f"def f(a, b):\n    x = ops.add(a, b)\n    {statement}\n    y = ops.multiply(x, b)\n    return ops.add(y, a)\n"
+    )
     compare(text, apart, overlapping, same, apart)
 
 

@@ -18,6 +18,8 @@ def test_a_case_does_fused_what_it_does_as_it_is_written(case):
     text = case["source"]
     if "async def f" in text or "yield" in text:
         pytest.skip("it is refused, which test_fuse_functions.py checks")
+    if "ops.split" in text:
+        pytest.skip("the package has no such op, and the names of ops tell which return views")
     for variant in range(6):
         wrong, _ = compare.difference(text, "f", programs.case_world(case, variant), loom.fuse)
         assert wrong is None, f"variant {variant}\n{text}\n{wrong}"

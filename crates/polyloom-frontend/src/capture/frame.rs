@@ -2,7 +2,7 @@
 
 use super::interpreter::CaptureInterpreter;
 use super::object::{AbstractValue, EXTERNAL, FunctionSource, ObjectSet, ValueId, union};
-use super::plain::OutsideRoot;
+use super::rewrite::edits::OutsideRoot;
 use super::scope::ScopeBindings;
 use crate::capture::environment::GlobalMeaning;
 use crate::capture::object::{ObjectKind, PLAIN};

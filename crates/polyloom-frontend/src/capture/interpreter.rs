@@ -11,8 +11,9 @@ use super::object::{
     ContainerContents, ContainerKind, EXTERNAL, FunctionObject, FunctionSource, ObjectId, ObjectKind, ObjectSet,
     ObjectSite, ObjectTable, PLAIN, ValueId, normalise, union,
 };
-use super::plain::{PlainRequirement, PlainSource, PlainUse};
+use super::plain::{PlainSource, PlainUse};
 use super::result::CaptureGuard;
+use super::rewrite::edits::PlainRequirement;
 use super::timeline::{CaptureBlock, CaptureEvent, EventKind, Timeline};
 use crate::source::SourceUnit;
 use polyloom_ir::{FileId, SourceMap, Span};
@@ -46,15 +47,12 @@ pub(crate) struct CaptureInterpreter<'c> {
     pub(crate) units: Vec<(Arc<SourceUnit>, FileId)>,
     pub(crate) sources: SourceMap,
     pub(crate) guards: Vec<CaptureGuard>,
-    /// Names of globals that the function itself rebinds.
     pub(crate) rebound_globals: FxHashSet<String>,
-    /// Dotted paths whose attributes the function itself stores to.
+    /// Dotted paths that the function itself stores to. `rebound_globals` has the globals that it binds.
     pub(crate) patched_paths: FxHashSet<String>,
-    /// Values that can be had by the name of a global.
     pub(crate) global_values: FxHashMap<ValueId, String>,
-    /// The requirements on types of values from outside.
+    /// The requirements on types of values from outside, and those of them that make each value plain.
     pub(crate) plain: Vec<PlainRequirement>,
-    /// The requirements that make values plain.
     pub(crate) plain_sources: FxHashMap<ValueId, Vec<PlainSource>>,
     /// True if something may have changed the attributes of objects from outside, or rebound globals.
     pub(crate) has_run_code: bool,

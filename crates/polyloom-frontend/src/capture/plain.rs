@@ -7,36 +7,9 @@
 use super::interpreter::CaptureInterpreter;
 use super::object::{EXTERNAL, ObjectKind, ObjectSet, ValueId, normalise};
 use super::result::CaptureGuard;
+use super::rewrite::edits::{OutsideRoot, PlainRequirement};
 use super::timeline::EventKind;
 use ruff_text_size::TextRange;
-use serde::Serialize;
-
-/// The place where a value from outside is found when the function is entered.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OutsideRoot {
-    /// A parameter.
-    Parameter(String),
-    /// A global or a name of the closure.
-    Free(String),
-}
-
-/// The properties that the type of a value must have, so that the operations on it run no code of the program.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct PlainRequirement {
-    /// The name that the value is found by.
-    pub root: OutsideRoot,
-    /// The attributes that lead from there to the value.
-    pub path: Vec<String>,
-    /// True if operators are applied, so that it must be a tensor, a number, a text, or a container of these.
-    pub has_operators: bool,
-    /// True if it must be a tensor, a number or a text, because its elements may be other objects later.
-    pub is_single: bool,
-    /// The attributes that are loaded.
-    pub loaded: Vec<String>,
-    /// The attributes that are stored to.
-    pub stored: Vec<String>,
-}
 
 /// The operation on a value that is taken to be plain.
 #[derive(Clone, Copy)]

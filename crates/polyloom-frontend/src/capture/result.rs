@@ -1,6 +1,6 @@
 //! The result of capture: calls, groups, and the reasons why chains end.
 
-use super::rewrite::RewritingPlan;
+use super::rewrite::edits::RewritingPlan;
 use polyloom_ir::{Code, Diagnostic, SourceMap, Span};
 use std::sync::Arc;
 

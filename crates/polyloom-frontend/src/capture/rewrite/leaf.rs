@@ -1,9 +1,9 @@
 //! The external values of a group: how each is had at the moment at which the group runs.
 
+use super::edits::{GroupMember, GroupOperand, GroupSlot};
 use super::own_text::{bytes, is_literal};
 use super::segment::{SegmentBuilder, SlotList};
 use super::unit::{SiteUnit, UnitValue};
-use super::{GroupMember, GroupOperand, GroupSlot};
 use crate::capture::object::{ObjectKind, ValueId};
 use crate::capture::timeline::OperandTree;
 use ruff_python_ast::{self as ast, Expr};

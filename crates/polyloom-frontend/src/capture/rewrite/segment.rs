@@ -1,14 +1,14 @@
 //! A run of calls of a group, rewritten at its first call or at its last.
 
+use super::edits::{EvaluatedArgument, GroupRewriting, GroupSite, GroupSlot};
 use super::leaf::MomentNames;
 use super::own_text::{OwnText, SiteParent, bytes, is_literal, may_run_code};
 use super::unit::{SiteUnit, UnitValue, leaves};
-use super::{EvaluatedArgument, GroupRewriting, GroupSite, GroupSlot};
 use crate::capture::grouping::CallGrouper;
 use crate::capture::interpreter::CaptureInterpreter;
 use crate::capture::object::ValueId;
 use crate::capture::result::ExecMoment;
-use crate::capture::timeline::{CallEvent, EventKind, NameLoadEvent};
+use crate::capture::timeline::{CallEvent, EventKind};
 use ruff_python_ast::Expr;
 use ruff_text_size::Ranged;
 
@@ -23,7 +23,7 @@ pub(super) struct SegmentBuilder<'a, 'c> {
 /// The slots of a group, and what is known to be in them.
 #[derive(Default)]
 pub(super) struct SlotList {
-    slots: Vec<GroupSlot>,
+    pub(super) slots: Vec<GroupSlot>,
     values: Vec<(ValueId, usize)>,
     expressions: Vec<((u32, u32), usize)>,
 }
@@ -294,124 +294,5 @@ impl<'a> SegmentBuilder<'a, '_> {
             n_slots: 0,
             holders: Vec::new(),
         }
-    }
-
-    fn build_last(&self, units: &[SiteUnit<'a>], live: &[usize]) -> Result<GroupRewriting, String> {
-        self.check_names(units)?;
-        let last = self.call(self.calls.len() - 1).at;
-        let mut slots = SlotList::default();
-        let (mut members, mut sites) = (Vec::new(), Vec::new());
-        for (member, unit) in units.iter().enumerate() {
-            let evaluated = self.evaluate_at_site(unit, units, last, &mut slots)?;
-            members.push(self.member(member, unit, &mut slots, None)?);
-            sites.push(GroupSite {
-                range: bytes(&unit.range),
-                members: vec![member],
-                result: member,
-                evaluated,
-                is_checked: false,
-                n_slots: slots.slots.len(),
-                holders: self.holders(member),
-            });
-        }
-        Ok(GroupRewriting {
-            calls: self.calls.to_vec(),
-            moment: ExecMoment::Last.name(),
-            members,
-            slots: slots.slots,
-            outputs: live.to_vec(),
-            sites,
-        })
-    }
-
-    /// Checks that results of members are in names alone until the group runs, which are then bound anew.
-    fn check_names(&self, units: &[SiteUnit<'a>]) -> Result<(), String> {
-        if self.has_dynamic_code() {
-            return Err("code that reaches every name runs in the function".to_owned());
-        }
-        let last = self.call(self.calls.len() - 1).at;
-        for (index, unit) in units.iter().enumerate() {
-            let is_last = index + 1 == units.len();
-            if unit.helper.is_some() {
-                return Err("it is in a helper function, and the group runs at its last call".to_owned());
-            }
-            if unit.is_protected {
-                return Err("it is inside of a `try` or `with`, and the group runs at its last call".to_owned());
-            }
-            let is_named = match &unit.parent {
-                SiteParent::Names(names) => names.iter().all(|name| self.is_own_name(name)),
-                SiteParent::Argument(_) => self.parent_unit(units, index).is_some(),
-                SiteParent::Nothing => true,
-                SiteParent::Other => false,
-            };
-            let made = self.call(unit.result).at;
-            let is_read = |load: &&NameLoadEvent| load.at >= made && load.at <= last;
-            if !is_last && (!is_named || self.outside_loads(unit.result, units).any(|load| is_read(&load))) {
-                return Err("its result is used before the group runs".to_owned());
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the arguments of a place that are evaluated and kept until the group runs.
-    fn evaluate_at_site(
-        &self,
-        unit: &SiteUnit<'a>,
-        units: &[SiteUnit<'a>],
-        last: u32,
-        slots: &mut SlotList,
-    ) -> Result<Vec<EvaluatedArgument>, String> {
-        let leaves = leaves(unit);
-        let at = self.call(unit.result).at;
-        let runs_code = leaves.iter().any(|leaf| {
-            let is_nested = units.iter().any(|other| other.range == leaf.expr.range());
-            !is_nested && !is_literal(leaf.expr) && may_run_code(leaf.expr)
-        });
-        let mut evaluated = Vec::new();
-        for leaf in leaves {
-            let range = bytes(leaf.expr);
-            if is_literal(leaf.expr) {
-                continue;
-            }
-            let may_run_code = may_run_code(leaf.expr);
-            if let Some(nested) = units.iter().find(|other| other.range == leaf.expr.range()) {
-                let member = Some(nested.result);
-                evaluated.push(EvaluatedArgument { range, slot: None, member, may_run_code });
-                continue;
-            }
-            let UnitValue::One(value, _) = leaf.value else {
-                return Err("it takes a list that is made elsewhere".to_owned());
-            };
-            if self.member_of(&leaf.value).is_some() {
-                match leaf.expr {
-                    Expr::Name(_) => continue,
-                    _ => return Err("it takes the result of a call in an expression of its own".to_owned()),
-                }
-            }
-            let known = Some(value).filter(|&value| !self.interpreter.table.value(value).is_constant);
-            if let Expr::Name(name) = leaf.expr
-                && !runs_code
-                && self.is_own_name(&name.id)
-                && !self.is_bound_between(&name.id, at, last)
-            {
-                slots.add(GroupSlot::Name(name.id.to_string()), known, Some(range));
-                continue;
-            }
-            let slot = Some(slots.add(GroupSlot::Kept, known, Some(range)));
-            evaluated.push(EvaluatedArgument { range, slot, member: None, may_run_code });
-        }
-        Ok(evaluated)
-    }
-
-    /// Returns the function's own names that hold results of earlier members when a member is called.
-    fn holders(&self, member: usize) -> Vec<(String, usize)> {
-        let call = self.call(member);
-        let mut holders = Vec::new();
-        for (name, value) in &call.names[..call.n_own_names] {
-            let objects = self.interpreter.table.objects_of(*value);
-            let maker = (0..member).find(|&earlier| objects[..] == self.call(earlier).results[..]);
-            holders.extend(maker.map(|maker| (name.to_string(), maker)));
-        }
-        holders
     }
 }
