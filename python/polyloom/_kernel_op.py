@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
@@ -40,8 +41,7 @@ class KernelOp:
         run(bound, inputs, made, "cpu")
         results = made
         if is_torch:
-            import torch
-
+            torch: Any = importlib.import_module("torch")
             results = [torch.from_numpy(each) for each in made]
         elif any(isinstance(each, array) for each in inputs):
             results = [array(each, copy=False) for each in made]

@@ -22,9 +22,11 @@ from polyloom import _builtins, _native
         "polyloom._grad",
         "polyloom._interop",
         "polyloom._kernel",
+        "polyloom._kernel_op",
         "polyloom._tangents",
         "polyloom._tape",
         "polyloom.autograd",
+        "polyloom.ops",
         "polyloom.types",
     ],
 )

@@ -2,7 +2,7 @@
 
 use super::functions::{FUNCTIONS, Origin};
 use polyloom::graph::TensorOp;
-use polyloom::tensor_op::{op_documentation, parameters_of, stub_signature};
+use polyloom::tensor_op::{dtype_rule_text, parameters_of, shape_rule_text, stub_signature, summary_of};
 use polyloom_ir::op::{ExampleLine, OpGroup, OpInfo, Signature, TyPattern};
 use polyloom_ir::{Composite, CompositeKind, MAX_DIMS, Op, Scalar};
 use std::collections::BTreeMap;
@@ -26,8 +26,12 @@ fn op_stubs() -> String {
     for info in TensorOp::all() {
         let signature = stub_signature(&parameters_of(info));
         for name in std::iter::once(&info.name).chain(info.aliases) {
-            let doc = op_documentation(info).trim_end().replace("\n", "\n    ").replace("\n    \n", "\n\n");
-            let _ = write!(text, "\ndef {name}{signature}:\n    \"\"\"{doc}\n    \"\"\"\n");
+            let (summary, shape, dtype) =
+                (summary_of(info), shape_rule_text(info.shape_rule), dtype_rule_text(info.dtype_rule));
+            let _ = write!(
+                text,
+                "\ndef {name}{signature}:\n    \"\"\"{summary}\n\n    Shape: {shape}\n    Element type: {dtype}\n    \"\"\"\n"
+            );
             names.push(name);
         }
     }

@@ -5,8 +5,33 @@ use polyloom_graph::op::{AttributeKind, DtypeClass, DtypeRule, ShapeRule};
 use polyloom_graph::{TensorOp, TensorOpInfo};
 use std::fmt::Write as _;
 
+/// Returns what an op computes, where its parameters in Python are other than the table's.
+fn own_summary(op: TensorOp) -> Option<&'static str> {
+    Some(match op {
+        TensorOp::Slice => {
+            "Takes elements along the leading axes as Python's slices do: from ``starts`` to before ``stops`` in steps of \
+             ``steps``. Negative limits count from the end, and None is no limit."
+        }
+        TensorOp::Pad => {
+            "Adds elements of ``value`` before and after each axis: ``widths`` is a number for all, a pair for all axes, \
+             or a pair for each."
+        }
+        TensorOp::Clip => {
+            "The number, or the nearer of two limits if it is outside of them; the upper one if they cross. None is no \
+             limit."
+        }
+        TensorOp::Tile => {
+            "Repeats the whole along each axis; along leading axes once if ``repeats`` has fewer numbers."
+        }
+        _ => return None,
+    })
+}
+
 /// Returns the first paragraph of an op's documentation, without links of Rust's.
 pub fn summary_of(info: &TensorOpInfo) -> String {
+    if let Some(summary) = own_summary(info.op) {
+        return summary.to_owned();
+    }
     let text = info.doc.lines().map(str::trim).collect::<Vec<_>>().join(" ");
     text.trim().replace("[`crate::reference`]", "the design page of fusion").replace('`', "``").replace("````", "``")
 }
