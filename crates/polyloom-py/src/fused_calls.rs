@@ -205,14 +205,12 @@ impl FusedCalls {
         py: Python<'py>,
         mut objects: Vec<Bound<'py, PyAny>>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        for index in 0..objects.len() {
-            let external = self.externals[index];
+        for (index, (object, external)) in objects.iter_mut().zip(&self.externals).enumerate() {
             if external.is_tensor && !external.is_attribute {
-                objects[index] =
-                    plain_tensor(py, &objects[index]).map_err(|error| self.named_error(py, index, error))?;
-            } else if objects[index].cast::<PyType>().is_err() && objects[index].hasattr(intern!(py, "tolist"))? {
+                *object = plain_tensor(py, object).map_err(|error| self.named_error(py, index, error))?;
+            } else if object.cast::<PyType>().is_err() && object.hasattr(intern!(py, "tolist"))? {
                 // NumPy's numbers and arrays as Python's.
-                objects[index] = objects[index].call_method0(intern!(py, "tolist"))?;
+                *object = object.call_method0(intern!(py, "tolist"))?;
             }
         }
         Ok(objects)

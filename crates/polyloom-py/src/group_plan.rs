@@ -32,7 +32,7 @@ pub(crate) struct GroupPlan {
 
 struct CompiledGroup {
     plan: Arc<FusedPlan>,
-    idle: Mutex<Vec<Box<BoundFusion>>>,
+    idle: Mutex<Vec<BoundFusion>>,
     package: TensorPackage,
     buffers: Vec<ResultBuffer>,
     results: Vec<GroupResult>,
@@ -64,7 +64,7 @@ enum ResultMemory {
 /// The bound plan of a call; it goes back when the call is over.
 struct TakenPlan<'a> {
     compiled: &'a CompiledGroup,
-    bound: Option<Box<BoundFusion>>,
+    bound: Option<BoundFusion>,
 }
 
 impl Drop for TakenPlan<'_> {
@@ -206,7 +206,7 @@ impl GroupPlan {
             addresses.push(address);
         }
         let idle = compiled.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let bound = idle.unwrap_or_else(|| Box::new(compiled.plan.bind()));
+        let bound = idle.unwrap_or_else(|| compiled.plan.bind());
         let mut taken = TakenPlan { compiled, bound: Some(bound) };
         let Some(bound) = taken.bound.as_mut() else { return Ok(None) };
         let placed = bound.place(&values.addresses, &addresses, &values.numbers);
@@ -214,7 +214,7 @@ impl GroupPlan {
         // SAFETY: inputs are alive and results were made for this run; numbers of elements are those of the plan.
         let n_done = unsafe { bound.run_while_short() }.map_err(|error| fusion_error(py, name, &error, None))?;
         if n_done < bound.n_launches() {
-            let bound = &**bound;
+            let bound = &*bound;
             // SAFETY: as above.
             let (done, interrupt) = interruptible(py, |options| unsafe { bound.run_from(n_done, options) })?;
             done.map_err(|error| fusion_error(py, name, &error, interrupt))?;
