@@ -24,7 +24,6 @@ def main():
     arguments = parser.parse_args()
     import polyloom
 
-    programs.add_numbered_ops(compare.standin_ops())
     n_kernels = n_runs = n_fused = n_wrong = 0
     for i in range(arguments.first, arguments.first + arguments.programs):
         text = programs.program(Writer(arguments.seed * 1_000_003 + i))

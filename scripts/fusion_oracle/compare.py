@@ -8,7 +8,7 @@ import traceback
 
 import numpy as np
 
-from . import standin
+from . import texts
 
 
 class Recorder:
@@ -75,7 +75,7 @@ def outcome(text, name, make_world, decorate):
             seen.append(("raised", type(error).__name__, str(error), places))
         else:
             seen.append(("returned", recorder.describe(result)))
-    standin.restored(ops, before)
+    texts.restored(ops, before)
     seen.append(("arguments", recorder.describe(list(arguments)), recorder.describe(named)))
     seen.append(("world", recorder.describe(world)))
     seen.append(("shared", recorder.shared()))
@@ -91,8 +91,3 @@ def difference(text, name, make_world, fuse, n_calls=1):
         if repr(a) != repr(b):
             return f"plain {a}\nfused {b}", function
     return None, function
-
-
-def standin_ops():
-    """The ops, put in place."""
-    return standin.install()

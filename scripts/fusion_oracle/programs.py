@@ -1,13 +1,14 @@
 """Random programs, and what they and the cases of capture use."""
 
 import operator
+import ast
 import random
 import re
 from functools import partial
 
 import numpy as np
 
-from . import standin
+from . import texts
 
 
 class Stop(Exception):
@@ -72,34 +73,24 @@ class Manager:
         return self.world.random.random() < 0.3
 
 
-def numbered(name):
-    """An op of the random programs: a new tensor of numbers of its operands; one in ten dislikes three elements."""
-    salt = sum(map(ord, name))
-    refuses = salt % 10 == 0
-
-    def function(*operands):
-        values = []
-        for operand in operands:
-            values += operand if isinstance(operand, (list, tuple)) else [operand]
-        if refuses and any(np.size(value) == 3 for value in values):
-            raise ValueError(f"{name} takes no tensor of three elements")
-        total = sum(int(np.sum(value)) for value in values)
-        return np.array([(salt + 31 * i + total * (i + 7)) % 100003 for i in range(4)])
-
-    return function
+UNARY = ["relu", "negative", "absolute", "square", "sign"]
+BINARY = ["add", "subtract", "multiply", "maximum", "minimum"]
 
 
-N_OPS = 160
+class RealOps(ast.NodeTransformer):
+    """Puts ops of the package in the place of numbered ones, by the number of their operands."""
 
-
-def add_numbered_ops(ops):
-    """Gives the module the ops of random programs."""
-    for n in range(N_OPS):
-        name = f"op{n}"
-        standin.FUNCTIONS[name] = numbered(name)
-        setattr(ops, name, standin._op(name, standin.FUNCTIONS[name]))
-    standin.FUNCTIONS["flip"] = lambda x, *_: x[::-1] if isinstance(x, np.ndarray) else np.asarray(x)
-    ops.flip = standin._op("flip", standin.FUNCTIONS["flip"])
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if name.startswith("op") and name[2:].isdigit():
+            number = int(name[2:])
+            if any(isinstance(operand, (ast.List, ast.Tuple)) for operand in node.args):
+                node.func.attr = "concat"
+            else:
+                named = {1: UNARY, 3: ["clip"]}.get(len(node.args), BINARY)
+                node.func.attr = named[number % len(named)]
+        return node
 
 
 _RULES = [
@@ -117,7 +108,7 @@ def program(writer):
     text = writer.program()
     for pattern, replacement in _RULES:
         text = re.sub(pattern, replacement, text)
-    return text
+    return ast.unparse(RealOps().visit(ast.parse(text)))
 
 
 def random_world(seed):
@@ -131,7 +122,7 @@ def random_world(seed):
         box = Box()
         box.v = random.Random(seed).choice([a, c])
         names = {"Stop": Stop, "foo": world.foo, "Manager": Manager}
-        namespace = standin.loaded(text, names)
+        namespace = texts.loaded(text, names)
         namespace["G"].append(a)
         world.kept += [a, b, c, box, namespace["G"]]
         return namespace, [a, b, c, seed % 2, box, world], {}, world.log
@@ -183,7 +174,7 @@ def case_world(case, variant):
         names = {"np": np, "operator": operator, "partial": partial, "loom": _loom(), "ops": _loom().ops}
         for name in _unknown_names(text):
             names.setdefault(name, unknown)
-        namespace = standin.loaded(text, names)
+        namespace = texts.loaded(text, names)
         values = {
             "a": a, "b": b, "c": c, "d": d, "flag": flag, "ts": [a, b], "items": [a, c], "state": state, "self": state,
             "x": a, "out": np.zeros((2, 2)), "log": seen, "kw": {}, "ops": _loom().ops,

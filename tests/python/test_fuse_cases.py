@@ -13,13 +13,17 @@ CASES = [
 ]
 
 
+def has_ops(case):
+    return all(hasattr(loom.ops, name) for name in case["calls"])
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_a_case_does_fused_what_it_does_as_it_is_written(case):
     text = case["source"]
     if "async def f" in text or "yield" in text:
         pytest.skip("it is refused, which test_fuse_functions.py checks")
-    if "ops.split" in text:
-        pytest.skip("the package has no such op, and the names of ops tell which return views")
+    if not has_ops(case):
+        pytest.skip("the package has no such op")
     for variant in range(6):
         wrong, _ = compare.difference(text, "f", programs.case_world(case, variant), loom.fuse)
         assert wrong is None, f"variant {variant}\n{text}\n{wrong}"
@@ -29,7 +33,7 @@ def test_most_groups_of_the_cases_run():
     n_groups = n_rewritten = n_ran = 0
     for case in CASES:
         text = case["source"]
-        if "async def f" in text or "yield" in text:
+        if "async def f" in text or "yield" in text or not has_ops(case):
             continue
         _, function = compare.difference(text, "f", programs.case_world(case, 1), loom.fuse)
         n_groups += sum(len(group) > 1 for group in case["expected_groups"])

@@ -56,5 +56,5 @@ def test_a_kernel_joins_a_group():
     assert group(x.astype(np.float64), 3.0) is None
     assert group.check(0, x, 3.0)
     assert not group.check(0, x, "x")
-    assert group.check(1)
-    assert group.check(4)
+    assert group.check(1, x, 3.0)
+    assert group.check(4, x, 3.0)

@@ -15,7 +15,7 @@ use crate::value_types::{ExternalUse, ValueTypes};
 use polyloom::fusion::evaluate_at;
 use polyloom::graph::plan::PlanOptions;
 use polyloom::graph::reference::DenseTensor;
-use polyloom::graph::{Graph, Layout, TensorType};
+use polyloom::graph::{Graph, Layout};
 use polyloom::tensor_op::OpParameterRole;
 use polyloom::{FloatMode, num_threads};
 use pyo3::exceptions::PyTypeError;
@@ -39,8 +39,6 @@ pub(crate) struct FusedCalls {
     float_mode: FloatMode,
     /// The plan that was used last is the first.
     plans: Mutex<Vec<Arc<GroupPlan>>>,
-    /// The types of the results of calls that have been checked.
-    checked: Mutex<Vec<Option<TensorType>>>,
     pub(crate) n_hits: AtomicU64,
     pub(crate) n_misses: AtomicU64,
 }
@@ -71,8 +69,8 @@ impl FusedCalls {
             });
         }
         let (n_hits, n_misses) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (plans, checked) = (Mutex::default(), Mutex::new(vec![None; calls.len()]));
-        FusedCalls { name, calls, outputs, externals, float_mode, plans, checked, n_hits, n_misses }
+        let plans = Mutex::default();
+        FusedCalls { name, calls, outputs, externals, float_mode, plans, n_hits, n_misses }
     }
 
     /// The number of plans that are known.
@@ -265,45 +263,20 @@ impl FusedCalls {
         Ok(found)
     }
 
-    /// Returns true if a call would take these values, those of its operands that are no results of the group, as far as is
-    /// known. The types of results are known if the calls before have been checked. An answer for other types than those
-    /// of this pass does no harm, because a run looks again.
+    /// Returns true if the calls up to this one would take these values, the first of the external ones, as far as is known.
     pub(crate) fn check<'py>(&self, py: Python<'py>, call: usize, values: &[Bound<'py, PyAny>]) -> PyResult<bool> {
-        let mut order: Vec<usize> = Vec::new();
-        self.calls[call].visit_externals(&mut |index, _| order.push(index));
-        if order.len() != values.len() {
-            let message = format!("the call has {} external operands, and {} are given", order.len(), values.len());
-            return Err(PyTypeError::new_err(message));
+        match guarded(|| self.infer_up_to(py, call, values)) {
+            Err(error) if is_not_refusal(py, &error) => Err(error),
+            found => Ok(found.is_ok()),
         }
-        let found = guarded(|| self.checked_type(py, call, &order, values));
-        let is_refused = match &found {
-            Ok(_) => false,
-            Err(error) if is_not_refusal(py, error) => return found.map(|_| false),
-            Err(_) => true,
-        };
-        if let Some(known) = self.checked().get_mut(call) {
-            *known = found.unwrap_or(None);
-        }
-        Ok(!is_refused)
     }
 
-    fn checked(&self) -> std::sync::MutexGuard<'_, Vec<Option<TensorType>>> {
-        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the type of a call's result for these external operands; nothing if another operand is not known.
-    fn checked_type<'py>(
-        &self,
-        py: Python<'py>,
-        call: usize,
-        order: &[usize],
-        values: &[Bound<'py, PyAny>],
-    ) -> PyResult<Option<TensorType>> {
-        let mut objects: Vec<Bound<'py, PyAny>> = vec![py.None().into_bound(py); self.externals.len()];
+    fn infer_up_to<'py>(&self, py: Python<'py>, call: usize, values: &[Bound<'py, PyAny>]) -> PyResult<()> {
+        let mut objects = values.to_vec();
+        objects.resize(self.externals.len(), py.None().into_bound(py));
         let mut uses = vec![ExternalUse::default(); self.externals.len()];
-        for (&index, value) in order.iter().zip(values) {
-            objects[index] = value.clone();
-            uses[index] = self.externals[index];
+        for earlier in &self.calls[..=call] {
+            earlier.visit_externals(&mut |index, _| uses[index] = self.externals[index]);
         }
         let mut found = ValueTypes::default();
         let mut n_numbers = 0;
@@ -316,16 +289,8 @@ impl FusedCalls {
                 return Err(PyTypeError::new_err("is not a tensor or a number"));
             }
         }
-        let known = self.checked()[..call].to_vec();
-        if self.calls[call].results().iter().any(|&other| known[other].is_none()) {
-            return Ok(None);
-        }
         let mut builder = CallBuilder::new(py, &found.types, &objects)?;
-        for ty in &known {
-            builder.push_known(ty.as_ref())?;
-        }
-        builder.push(&self.calls[call])?;
-        builder.last_type().map(Some)
+        self.calls[..=call].iter().try_for_each(|earlier| builder.push(earlier))
     }
 
     /// Evaluates the calls by the evaluator that defines them.

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use pyo3::{PyTraverseError, PyVisit, ffi};
 use smallvec::SmallVec;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Calls of ops that run as one.
 ///
@@ -21,8 +21,9 @@ use std::sync::atomic::Ordering;
 /// name : str
 ///     The name, in errors and profiles.
 /// calls : list
-///     Of each call the op's name, or a function such as a `polyloom.op`, its operands by position, and those by name. An operand is `("in", i)`, a value that the
-///     group is given; `("call", j)`, the result of call j; `("const", value)`, a literal; or `("list", [...])`.
+///     Of each call the op's name, or a function such as a `polyloom.op`, its operands by position, and those by name. An
+///     operand is `("in", i)`, a value that the group is given; `("call", j)`, the result of call j; `("const", value)`, a
+///     literal; or `("list", [...])`.
 /// outputs : list of int
 ///     The calls whose results are given.
 /// guards : list, optional
@@ -37,6 +38,7 @@ pub(crate) struct FusionGroup {
     n_externals: usize,
     n_calls: usize,
     guards: Vec<ObjectGuard>,
+    n_runs: AtomicU64,
 }
 
 /// What a group runs.
@@ -97,7 +99,7 @@ impl FusionGroup {
             }
             GroupBody::Fused(FusedCalls::new(name.clone(), calls, outputs, n_externals, float_mode))
         };
-        Ok(FusionGroup { name, calls, n_externals, n_calls, guards: object_guards })
+        Ok(FusionGroup { name, calls, n_externals, n_calls, guards: object_guards, n_runs: AtomicU64::new(0) })
     }
 
     /// The results of the calls for these values: that of the one output, or a tuple. None if a guard does not hold, or the
@@ -110,15 +112,23 @@ impl FusionGroup {
             return Ok(None);
         }
         let args: SmallVec<[*mut ffi::PyObject; 8]> = values.iter_borrowed().map(|value| value.as_ptr()).collect();
-        match &self.calls {
+        let results = match &self.calls {
             // SAFETY: the tuple keeps them alive.
             GroupBody::Fused(calls) => unsafe { calls.run(py, &args, false) },
             GroupBody::Staged(calls) => calls.run(py, &values.iter().collect::<Vec<_>>()),
-        }
+        }?;
+        self.n_runs.fetch_add(u64::from(results.is_some()), Ordering::Relaxed);
+        Ok(results)
     }
 
-    /// Whether a call would take these values, those of its operands that are not results of the group, as far as is
-    /// known. Nothing runs.
+    /// How often the group has run.
+    #[getter]
+    fn n_runs(&self) -> u64 {
+        self.n_runs.load(Ordering::Relaxed)
+    }
+
+    /// Whether the calls up to one would take these values, the first of the external ones, as far as is known. Nothing
+    /// runs.
     #[pyo3(signature = (call, *values))]
     fn check(&self, py: Python<'_>, call: usize, values: Vec<Bound<'_, PyAny>>) -> PyResult<bool> {
         if call >= self.n_calls {

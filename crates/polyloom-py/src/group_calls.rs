@@ -81,19 +81,6 @@ impl GroupCall {
         }
     }
 
-    /// Returns the calls whose results are operands.
-    pub(crate) fn results(&self) -> Vec<usize> {
-        let mut found = Vec::new();
-        for argument in &self.arguments {
-            argument.value.visit(&mut |source| {
-                if let OperandSource::Call(index) = source {
-                    found.push(*index);
-                }
-            });
-        }
-        found
-    }
-
     /// Returns the name of the first parameter that an external value is given for.
     pub(crate) fn argument_name(&self, external: usize) -> Option<&'static str> {
         let mut uses = self.arguments.iter().filter(|argument| {
@@ -138,22 +125,6 @@ impl<'a, 'py> CallBuilder<'a, 'py> {
             });
         }
         Ok(CallBuilder { py, types, objects, builder, inputs, results: Vec::new() })
-    }
-
-    /// Appends what stands for the result of a call, which is known by its type alone, or that nothing refers to.
-    pub(crate) fn push_known(&mut self, ty: Option<&TensorType>) -> PyResult<()> {
-        let result = match ty {
-            Some(ty) => self.builder.input(&format!("r{}", self.results.len()), ty.dtype, ty.shape.clone()),
-            None => Ok(TensorId(u32::MAX)),
-        };
-        self.results.push(result.map_err(|error| graph_error(&error))?);
-        Ok(())
-    }
-
-    /// Returns the type of the result of the last call.
-    pub(crate) fn last_type(&self) -> PyResult<TensorType> {
-        let last = self.results.last().copied().unwrap_or(TensorId(u32::MAX));
-        self.builder.ty(last).cloned().map_err(|error| graph_error(&error))
     }
 
     /// Appends a call.

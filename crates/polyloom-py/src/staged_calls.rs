@@ -189,11 +189,15 @@ impl StagedCalls {
         for stage in &self.stages {
             let CallStage::Fused { calls, inputs, numbers, .. } = stage else { continue };
             let Some(local) = numbers.iter().position(|&number| number == call) else { continue };
-            let mut reads_results = false;
-            calls.calls[local].visit_externals(&mut |index, _| {
-                reads_results |= matches!(inputs[index], StageInput::Result(_));
-            });
-            return if reads_results { Ok(true) } else { calls.check(py, local, values) };
+            let mut own = Vec::new();
+            for input in inputs {
+                match input {
+                    StageInput::External(index) => own.extend(values.get(*index).cloned()),
+                    // What kernels of the program give is not known before they run.
+                    StageInput::Result(_) => return Ok(true),
+                }
+            }
+            return calls.check(py, local, &own);
         }
         Ok(true)
     }
