@@ -35,7 +35,7 @@ fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
 }
 
 /// All suites but that of printing, which goes to the standard output.
-const SUITES: [fn(&EngineSubject<'_>); 15] = [
+const SUITES: [fn(&EngineSubject<'_>); 16] = [
     ops::elementwise,
     ops::constant_operands,
     ops::casts,
