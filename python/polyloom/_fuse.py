@@ -8,8 +8,9 @@ import json
 import weakref
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
+from polyloom._config import config
 from polyloom._errors import CompileError, Diagnostic
 from polyloom._fusion import Fusion, GroupList, trampoline
 from polyloom._fusion_drawing import drawn
@@ -18,6 +19,7 @@ from polyloom._fusion_names import FUSION, source_of
 __all__ = ["fuse", "stats"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+FloatMode: TypeAlias = Literal["strict", "contract", "fast"]
 
 _fusions: weakref.WeakSet[Fusion] = weakref.WeakSet()
 
@@ -42,10 +44,12 @@ class CacheInfo(NamedTuple):
 
 
 @overload
-def fuse(function: F, /, *, strict: bool = False, fuse: bool = True) -> F: ...
+def fuse(function: F, /, *, strict: bool = False, fuse: bool = True, float_mode: FloatMode | None = None) -> F: ...
 @overload
-def fuse(*, strict: bool = False, fuse: bool = True) -> Callable[[F], F]: ...
-def fuse(function: Any = None, /, *, strict: bool = False, fuse: bool = True) -> Any:
+def fuse(*, strict: bool = False, fuse: bool = True, float_mode: FloatMode | None = None) -> Callable[[F], F]: ...
+def fuse(
+    function: Any = None, /, *, strict: bool = False, fuse: bool = True, float_mode: FloatMode | None = None
+) -> Any:
     """Makes the `ops.*` calls of a function run as few kernels, wherever nobody can tell the difference.
 
     The function is analysed when it is first called. What is not a call of `ops` runs as the Python that it is, in its
@@ -61,6 +65,8 @@ def fuse(function: Any = None, /, *, strict: bool = False, fuse: bool = True) ->
         Raise `CompileError` at the first call if not all calls run as one kernel.
     fuse : bool
         With `False`, run each op by itself, to compare.
+    float_mode : {"strict", "contract", "fast"}, optional
+        That of the kernels; `config.float_mode` unless given. In `strict` a group has the bits of its ops.
 
     Raises
     ------
@@ -84,13 +90,15 @@ def fuse(function: Any = None, /, *, strict: bool = False, fuse: bool = True) ->
     <BLANKLINE>
     """
     if function is None:
-        return functools.partial(_fused, is_strict=strict, is_on=fuse)
-    return _fused(function, is_strict=strict, is_on=fuse)
+        return functools.partial(fuse_function, is_strict=strict, is_on=fuse, float_mode=float_mode)
+    return fuse_function(function, is_strict=strict, is_on=fuse, float_mode=float_mode)
 
 
-def _fused(function: Any, *, is_strict: bool, is_on: bool) -> Any:
+def fuse_function(function: Any, *, is_strict: bool, is_on: bool, float_mode: FloatMode | None) -> Any:
+    """The fused form of a function or method."""
     if isinstance(function, (staticmethod, classmethod)):
-        return type(function)(_fused(function.__func__, is_strict=is_strict, is_on=is_on))
+        inner = fuse_function(function.__func__, is_strict=is_strict, is_on=is_on, float_mode=float_mode)
+        return type(function)(inner)
     if type(function) is not FunctionType:
         raise TypeError(f"fuse takes a function that is written in Python, not {type(function).__name__!r}")
     known = function.__dict__.get(FUSION)
@@ -103,7 +111,7 @@ def _fused(function: Any, *, is_strict: bool, is_on: bool) -> Any:
         )
     lines = source_of(function)
     _check_kind(function, lines)
-    fusion = Fusion(function, lines, is_strict, is_on)
+    fusion = Fusion(function, lines, is_strict, is_on, float_mode or config.float_mode)
     made = trampoline(fusion)
     functools.update_wrapper(made, function)
     made.__doc__ = function.__doc__

@@ -18,9 +18,6 @@ from polyloom._fusion_names import NameResolver, op_of, unit_of
 from polyloom._fusion_rewrite import FunctionRewriter, compiled
 from polyloom._fusion_text import TextIndex, definition
 
-# The native class that runs a group: `FusionGroup(name, calls, outputs, guards)`.
-FusionGroup: Any = getattr(_native, "FusionGroup", None)
-
 # How often a function is analysed again because a name refers to another object. After that it runs as it is written.
 MAX_VERSIONS = 8
 
@@ -42,6 +39,18 @@ class GroupList(Sequence["Group"]):
 
     def __repr__(self) -> str:
         return repr(self._fusion.analysed().groups)
+
+
+class RefusedGroup:
+    """A group of calls that would be errors: it runs nothing, so that they run as they are written."""
+
+    n_runs = 0
+
+    def __call__(self, *values: Any) -> None:
+        return None
+
+    def check(self, call: int, *values: Any) -> bool:
+        return False
 
 
 class Group:
@@ -102,9 +111,10 @@ class Version:
 class Fusion:
     """What belongs to a fused function: its original, its analyses, and counters."""
 
-    def __init__(self, original: FunctionType, lines: list[str], is_strict: bool, is_on: bool) -> None:
+    def __init__(self, original: FunctionType, lines: list[str], is_strict: bool, is_on: bool, float_mode: str) -> None:
         self.original, self.lines = original, lines
         self.is_strict, self.is_on = is_strict, is_on
+        self.float_mode = float_mode
         self.names = original.__globals__
         self.function: FunctionType = original
         # The code that analyses the function when it is called.
@@ -210,7 +220,7 @@ class Fusion:
         unit = unit_of(code.co_filename, self.lines)
         captured = _native.CapturedFunction(unit, code.co_firstlineno, self.original, resolver)
         plan = json.loads(captured.rewriting())
-        if FusionGroup is None or not self.is_on or len(self.versions) >= MAX_VERSIONS:
+        if not self.is_on or len(self.versions) >= MAX_VERSIONS:
             plan = {**plan, "groups": []}
         return Version(captured, resolver, plan)
 
@@ -276,7 +286,11 @@ class Fusion:
         ]
         name = f"{self.original.__name__}_{number}"
         analysis.names.append(_native.EntryGuard([], guards, [], []))
-        native = FusionGroup(name, calls, group["outputs"], guards)
+        try:
+            native: Any = _native.FusionGroup(name, calls, group["outputs"], guards, self.float_mode)
+        except (TypeError, ValueError):
+            # An op does not take what a call gives it. The call says so when it runs.
+            native = RefusedGroup()
         analysis.groups.append(Group(name, group["calls"], group["moment"], native))
 
     def _check_strict(self, analysis: Version) -> None:

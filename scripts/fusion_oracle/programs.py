@@ -1,7 +1,7 @@
 """Random programs, and what they and the cases of capture use."""
 
-import operator
 import ast
+import operator
 import random
 import re
 from functools import partial

@@ -6,7 +6,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 from fusion_oracle import compare, programs, texts  # noqa: E402, F401
-
 from polyloom import ops as OPS  # noqa: E402, N812
 
 
