@@ -8,18 +8,17 @@ import json
 import weakref
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from polyloom._config import config
 from polyloom._errors import CompileError, Diagnostic
-from polyloom._fusion import Fusion, GroupList, trampoline
+from polyloom._fusion import FloatMode, Fusion, GroupList, trampoline
 from polyloom._fusion_drawing import drawn
 from polyloom._fusion_names import FUSION, source_of
 
 __all__ = ["fuse", "stats"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-FloatMode: TypeAlias = Literal["strict", "contract", "fast"]
 
 _fusions: weakref.WeakSet[Fusion] = weakref.WeakSet()
 

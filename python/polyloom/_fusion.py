@@ -10,13 +10,15 @@ import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from polyloom import _native
 from polyloom._errors import CompileError, Diagnostic
 from polyloom._fusion_names import NameResolver, op_of, unit_of
 from polyloom._fusion_rewrite import FunctionRewriter, compiled
 from polyloom._fusion_text import TextIndex, definition
+
+FloatMode: TypeAlias = Literal["strict", "contract", "fast"]
 
 # How often a function is analysed again because a name refers to another object. After that it runs as it is written.
 MAX_VERSIONS = 8

@@ -1,8 +1,8 @@
 """Programs of the kinds that `torch.compile` got wrong without a word, in our own words, fused and as they are written.
 
 They follow PyTorch issues 195422 (an op that returns the memory of its argument), 196173 (state that depends on
-identity), 139789 (arguments that overlap in a later call), 94773 (a full slice, and memory that is replaced) and 191449 (a view
-that changes its shape).
+identity), 139789 (arguments that overlap in a later call), 94773 (a full slice, and memory that is replaced) and
+191449 (a view that changes its shape).
 """
 
 import numpy as np

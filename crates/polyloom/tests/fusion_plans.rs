@@ -27,10 +27,10 @@ fn strided(tensor: &DenseTensor, random: &mut Random) -> StridedInput {
         strides[axis] = dense.strides[place] * gap;
     }
     let mut offset = 0;
-    for axis in 0..rank {
-        if random.one_in(4) && tensor.extents[axis] > 0 {
-            offset += strides[axis] * (tensor.extents[axis] as i64 - 1);
-            strides[axis] = -strides[axis];
+    for (stride, &extent) in strides.iter_mut().zip(&tensor.extents) {
+        if random.one_in(4) && extent > 0 {
+            offset += *stride * (extent as i64 - 1);
+            *stride = -*stride;
         }
     }
     let size = tensor.dtype.bytes() as usize;

@@ -4,14 +4,9 @@
 //! kernel that reads an input that it reads too. Values are looked at in the order of the graph, so that a kernel never
 //! waits for a later one.
 
-use super::assemble::assemble;
 use super::expression::{ExpressionArena, ExpressionId, ExpressionKind, Source, ViewMap};
 use super::reduction::{ReductionSpace, RowRange};
-use super::share::{find_shared, store_shared};
-use super::spill::spill;
 use super::translate::{StoredKind, TranslatedGraph};
-use super::{FusionPlan, PlanOptions};
-use crate::error::GraphError;
 use crate::layout::Layout;
 use crate::op::TensorOp;
 use rustc_hash::FxHashSet;
@@ -82,18 +77,8 @@ impl DraftSpace {
     }
 }
 
-pub(super) fn plan_kernels(graph: TranslatedGraph, options: &PlanOptions) -> Result<FusionPlan, GraphError> {
-    let mut graph = graph;
-    let mut drafts = group(&mut graph);
-    if let Some(shared) = find_shared(&graph, &drafts) {
-        graph = store_shared(graph, &shared);
-        drafts = group(&mut graph);
-    }
-    let spills: Vec<_> = drafts.iter().map(|draft| spill(&mut graph, draft)).collect();
-    assemble(&graph, &drafts, &spills, options)
-}
-
-fn group(graph: &mut TranslatedGraph) -> Vec<KernelDraft> {
+/// Groups the stored values of a graph.
+pub(super) fn group(graph: &mut TranslatedGraph) -> Vec<KernelDraft> {
     let mut grouper = Grouper { drafts: Vec::new(), draft_of: vec![usize::MAX; graph.stored.len()] };
     for index in 0..graph.stored.len() {
         grouper.place(graph, index as u32);

@@ -155,8 +155,14 @@ pub struct PlanOutput {
 /// [`crate::decompose`].
 pub fn plan(graph: &Graph, inputs: &[Layout], options: &PlanOptions) -> Result<FusionPlan, GraphError> {
     let simple = decompose(graph)?;
-    let translated = translate::translate(&simple, inputs, options)?;
-    group::plan_kernels(translated, options)
+    let mut translated = translate::translate(&simple, inputs, options)?;
+    let mut drafts = group::group(&mut translated);
+    if let Some(shared) = share::find_shared(&translated, &drafts) {
+        translated = share::store_shared(translated, &shared);
+        drafts = group::group(&mut translated);
+    }
+    let spills: Vec<_> = drafts.iter().map(|draft| spill::spill(&mut translated, draft)).collect();
+    Ok(assemble::assemble(&translated, &drafts, &spills, options))
 }
 
 /// Returns the error for a graph that cannot be planned.

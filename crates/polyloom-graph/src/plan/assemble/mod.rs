@@ -14,7 +14,6 @@ use super::reuse::reuse_buffers;
 use super::spill::SpilledExpression;
 use super::translate::TranslatedGraph;
 use super::{FusionPlan, KernelGrid, PlanArg, PlanKernel, PlanOptions, PlanOutput};
-use crate::error::GraphError;
 use crate::layout::Layout;
 use crate::reference::{BLOCK_LENGTH, N_LANES};
 use buffers::PlanBuffers;
@@ -30,7 +29,7 @@ pub(super) fn assemble(
     drafts: &[KernelDraft],
     spills: &[Vec<SpilledExpression>],
     options: &PlanOptions,
-) -> Result<FusionPlan, GraphError> {
+) -> FusionPlan {
     let mut buffers = PlanBuffers::new(graph);
     for (index, draft) in drafts.iter().enumerate() {
         buffers.note_reads(graph, index, draft);
@@ -45,7 +44,7 @@ pub(super) fn assemble(
         let kernel = BodyAssembler::new(graph, draft, index, spilled, &mut buffers).assemble(options);
         kernels.extend(kernel);
     }
-    Ok(reuse_buffers(FusionPlan { buffers: buffers.buffers, kernels, outputs }))
+    reuse_buffers(FusionPlan { buffers: buffers.buffers, kernels, outputs })
 }
 
 struct BodyAssembler<'a> {
