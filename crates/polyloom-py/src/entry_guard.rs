@@ -1,5 +1,5 @@
 //! What a fused function checks of types when it is entered: that operators, attributes and subscripts of values from
-//! outside run no code of the program.
+//! outside run no code of the program, and names refer to what they did when the function was analysed.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -62,16 +62,20 @@ struct TypeRequirement {
     stored: Vec<Py<PyString>>,
 }
 
-/// Checks the types of the values that a function takes from outside.
+/// A dictionary with a name, or a cell, and the object that is found there.
+type NameIdentity = (Py<PyAny>, Option<Py<PyString>>, Py<PyAny>);
+
+/// A function with its code, defaults and defaults by keyword.
+type FunctionIdentity = (Py<PyAny>, Py<PyAny>, Py<PyAny>, Py<PyAny>);
+
+/// Checks the types of the values that a function takes from outside, and what its names refer to.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct EntryGuard {
     requirements: Vec<TypeRequirement>,
-    /// Dictionaries with a name, or cells, and the object that is found there.
-    identities: Vec<(Py<PyAny>, Option<Py<PyString>>, Py<PyAny>)>,
+    identities: Vec<NameIdentity>,
     /// Dictionaries with names that are not in them.
     absent: Vec<(Py<PyDict>, Py<PyString>)>,
-    /// Functions with their code, defaults and defaults by keyword.
-    functions: Vec<(Py<PyAny>, Py<PyAny>, Py<PyAny>, Py<PyAny>)>,
+    functions: Vec<FunctionIdentity>,
 }
 
 /// Elements of a container beyond which it is not looked through.
@@ -86,9 +90,9 @@ impl EntryGuard {
     #[new]
     fn new(
         requirements: &Bound<'_, PyList>,
-        identities: Vec<(Py<PyAny>, Option<Py<PyString>>, Py<PyAny>)>,
+        identities: Vec<NameIdentity>,
         absent: Vec<(Py<PyDict>, Py<PyString>)>,
-        functions: Vec<(Py<PyAny>, Py<PyAny>, Py<PyAny>, Py<PyAny>)>,
+        functions: Vec<FunctionIdentity>,
     ) -> PyResult<EntryGuard> {
         type Row<'py> = (Bound<'py, PyAny>, Vec<Py<PyString>>, bool, bool, Vec<Py<PyString>>, Vec<Py<PyString>>);
         let read = |row: Bound<'_, PyAny>| -> PyResult<TypeRequirement> {
@@ -296,7 +300,7 @@ impl PlainTypes {
             }
         }
         let root = bases.get_item(n_bases)?.getattr("__dict__")?.get_item("__getattribute__").ok();
-        Ok(root.is_some_and(|root| root.is(&self.getattribute.bind(py))))
+        Ok(root.is_some_and(|root| root.is(self.getattribute.bind(py))))
     }
 }
 
