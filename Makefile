@@ -18,7 +18,7 @@ FEATURES := polyloom/compute polyloom-cli/compute polyloom-filetests/compute
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
 PYTHON_SOURCES := $(shell find python/polyloom -name '*.py' -o -name '*.pyi' 2>/dev/null)
 
-.PHONY: help setup develop develop-release demo test test-torch test-ray test-gpu lint bench docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python fuzz-capture exit-soak stubs warp-names warp-corpus warp-tests clean
+.PHONY: help setup develop develop-release demo test test-torch test-ray test-gpu lint bench docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python fuzz-capture fuzz-fuse fuzz-graphs exit-soak stubs warp-names warp-corpus warp-tests clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -103,6 +103,7 @@ lint: setup  ## formatting, clippy, dependency policy, Python linters; the light
 bench: $(STAMPS)/develop-release $(STAMPS)/peers  ## measure against NumPy, Numba and Warp, gradients also against JAX and, if installed, PyTorch; writes docs/scoreboard.md
 	$(BIN)/python benches/run.py
 	$(BIN)/python benches/kinds.py --out docs/kinds.md
+	$(BIN)/python benches/fusion.py --out docs/fusion.md
 
 docs: setup  ## the site in site/: guide, builtin reference, error pages
 	cargo run --quiet -p polyloom --example generate -- reference docs/reference
@@ -156,6 +157,12 @@ fuzz-python: $(STAMPS)/develop-release  ## PROGRAMS random programs by CPython a
 fuzz-capture:  ## PROGRAMS random tensor functions, run with every access watched, against what capture finds (default 20000)
 	cargo build -q -p polyloom-frontend --example capture_json
 	python3 scripts/capture_oracle.py --programs $(or $(PROGRAMS),20000)
+
+fuzz-fuse: $(STAMPS)/develop-release  ## PROGRAMS random tensor functions, fused and as they are written (default 20000)
+	$(BIN)/python scripts/fuzz_fuse.py --programs $(or $(PROGRAMS),20000)
+
+fuzz-graphs:  ## GRAPHS random tensor graphs by their plans, against the evaluator (default 20000)
+	POLYLOOM_GRAPHS=$(or $(GRAPHS),20000) cargo test --release -p polyloom --features compute --test main random_graphs
 
 exit-soak: $(STAMPS)/develop-release  ## EXITS exits of a process while kernels are compiled on a starved machine (default 500)
 	$(BIN)/python scripts/exit_soak.py $(or $(EXITS),500)

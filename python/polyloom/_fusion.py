@@ -113,7 +113,9 @@ class Version:
 class Fusion:
     """What belongs to a fused function: its original, its analyses, and counters."""
 
-    def __init__(self, original: FunctionType, lines: list[str], is_strict: bool, is_on: bool, float_mode: str) -> None:
+    def __init__(
+        self, original: FunctionType, lines: list[str], is_strict: bool, is_on: bool, float_mode: FloatMode
+    ) -> None:
         self.original, self.lines = original, lines
         self.is_strict, self.is_on = is_strict, is_on
         self.float_mode = float_mode
