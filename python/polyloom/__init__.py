@@ -91,6 +91,7 @@ from polyloom._scalars import bool_ as bool  # noqa: A004
 from polyloom._structs import *  # noqa: F403
 from polyloom._tangents import *  # noqa: F403
 from polyloom._tape import *  # noqa: F403
+from polyloom._tensor import Tensor
 
 if _typing.TYPE_CHECKING:
     from polyloom._native import Kernel, Launch
@@ -121,6 +122,7 @@ inf = INF = _math.inf
 nan = NAN = _math.nan
 
 __all__ = [
+    "Tensor",
     "ArgumentError",
     "CompileError",
     "DeviceError",

@@ -17,6 +17,7 @@ from polyloom._errors import CompileError, Diagnostic
 from polyloom._fusion_names import NameResolver, op_of, unit_of
 from polyloom._fusion_rewrite import FunctionRewriter, compiled
 from polyloom._fusion_text import TextIndex, definition
+from polyloom._tensor import ArgumentCheck, argument_check
 
 FloatMode: TypeAlias = Literal["strict", "contract", "fast"]
 
@@ -119,6 +120,8 @@ class Fusion:
         self.original, self.lines = original, lines
         self.is_strict, self.is_on = is_strict, is_on
         self.float_mode = float_mode
+        # What annotations declare of arguments, which each call is compared with.
+        self.check_arguments = argument_check(original)
         self.names = original.__globals__
         self.function: FunctionType = original
         # The code that analyses the function when it is called.
@@ -233,12 +236,13 @@ class Fusion:
         node = definition(self.lines, code)
         free = (*code.co_freevars, self.prefix)
         if not plan["groups"]:
-            node.body = [*_with_reading(node.body, self.prefix)]
+            node.body = [*_with_reading(node.body, self.prefix, self.check_arguments)]
             return compiled(node, code, free, _private_class(self.original), self.original.__qualname__), ()
         parameters = [root["parameter"] for each in plan["plain"] if "parameter" in (root := each["root"])]
         parameters = list(dict.fromkeys(parameters))
         rewriter = FunctionRewriter(plan, TextIndex(self.lines), self.prefix, version)
-        node = rewriter.rewritten(node, parameters, code.co_freevars)
+        checked = [] if self.check_arguments is None else self.check_arguments.names
+        node = rewriter.rewritten(node, parameters, code.co_freevars, checked)
         made = compiled(node, code, free, _private_class(self.original), self.original.__qualname__)
         entry = self._entry_guard(analysis, parameters)
         for number, group in enumerate(plan["groups"]):
@@ -352,11 +356,14 @@ def _operand(described: dict[str, Any]) -> tuple[str, Any]:
     return (kind, [_operand(each) for each in value]) if kind == "list" else (kind, value)
 
 
-def _with_reading(body: list[Any], name: str) -> list[Any]:
-    """The body of a function that reads a name of its closure and does nothing with it."""
+def _with_reading(body: list[Any], name: str, check: ArgumentCheck | None) -> list[Any]:
+    """The body of a function that reads a name of its closure, and checks its arguments if annotations declare them."""
     has_doc = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
     at = int(has_doc and len(body) > 1)
-    reading = ast.copy_location(ast.Expr(ast.copy_location(ast.Name(name, ast.Load()), body[at])), body[at])
+    text = name if check is None else f"{name}.check_arguments({', '.join(check.names)})"
+    (reading,) = ast.parse(text).body
+    for node in ast.walk(reading):
+        ast.copy_location(node, body[at])
     return [*body[:at], reading, *body[at:]] if at or not has_doc else [*body, reading]
 
 

@@ -102,8 +102,11 @@ class FunctionRewriter(ast.NodeTransformer):
         self._kept: dict[int, list[str]] = {}
         self._left = [len(group["sites"]) for group in plan["groups"]]
 
-    def rewritten(self, node: ast.FunctionDef, parameters: list[str], closure: tuple[str, ...]) -> ast.FunctionDef:
-        """The definition with its calls of groups. `parameters` are what the guard of the entry looks at."""
+    def rewritten(
+        self, node: ast.FunctionDef, parameters: list[str], closure: tuple[str, ...], checked: list[str]
+    ) -> ast.FunctionDef:
+        """The definition with its calls of groups. `parameters` are what the guard of the entry looks at, `checked` what
+        annotations declare."""
         self.closure = closure
         node = copy.copy(node)
         node.body = self._body(node.body)
@@ -113,8 +116,9 @@ class FunctionRewriter(ast.NodeTransformer):
         names += [self._name(f"n{number}") for number in range(len(self.plan["groups"]))]
         names += [self._name(f"c{number}") for number in range(len(self.constants))]
         state = self.prefix
+        check = f"{state}.check_arguments({', '.join(checked)})\n" if checked else ""
         head = ast.parse(
-            f"{', '.join(names)}, = {state}.versions[{self.version}]\n"
+            f"{check}{', '.join(names)}, = {state}.versions[{self.version}]\n"
             f"{state}.count()\n"
             f"{self._name('on')} = {names[0]}({', '.join(parameters)})\n"
             f"if not {self._name('on')}: {state}.keep_out({self.version})\n"
