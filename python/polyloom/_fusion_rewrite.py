@@ -105,8 +105,10 @@ class FunctionRewriter(ast.NodeTransformer):
     def rewritten(
         self, node: ast.FunctionDef, parameters: list[str], closure: tuple[str, ...], checked: list[str]
     ) -> ast.FunctionDef:
-        """The definition with its calls of groups. The guard of the entry looks at `parameters`, and annotations declare
-        what is `checked`."""
+        """The definition with its calls of groups.
+
+        The guard of the entry looks at `parameters`, and annotations declare what is `checked`.
+        """
         self.closure = closure
         node = copy.copy(node)
         node.body = self._body(node.body)
