@@ -327,7 +327,8 @@ fn sources_of(arena: &ExpressionArena, roots: &[ExpressionId]) -> FxHashSet<Sour
     sources
 }
 
-fn combines(arena: &ExpressionArena, root: ExpressionId) -> bool {
+/// Returns true if an expression combines stored elements, which one thread does.
+pub(super) fn combines(arena: &ExpressionArena, root: ExpressionId) -> bool {
     let mut found = false;
     arena.visit(&[root], |id| found |= matches!(arena.get(id).kind, ExpressionKind::Combined { .. }));
     found

@@ -2,6 +2,10 @@
 
 use crate::layout::Layout;
 
+/// The least length, and the least number, of rows that elements are dealt out by.
+const MIN_ROW: u64 = 64;
+const MIN_ROWS: u64 = 16;
+
 /// The axes of a kernel after merging.
 #[derive(Clone, Debug)]
 pub(super) struct MergedAxes {
@@ -50,6 +54,18 @@ impl MergedAxes {
         axes.outer = merged_outer;
         axes.inner = merged_inner;
         axes
+    }
+
+    /// Makes the last outer axis a row, if there are no rows yet, it is long, and neighbours along it are neighbours in memory.
+    pub(super) fn take_row(&mut self, layouts: &[Layout]) {
+        let [outer @ .., length] = &self.outer[..] else { return };
+        let n_rows: u64 = outer.iter().product();
+        let is_near = |layout: &Layout| self.last.last().is_some_and(|&axis| (0..=1).contains(&layout.strides[axis]));
+        let has_rows = !self.inner.is_empty();
+        if has_rows || *length < MIN_ROW || n_rows < MIN_ROWS || !layouts.iter().all(is_near) {
+            return;
+        }
+        self.inner.extend(self.outer.pop());
     }
 
     /// Returns the strides of a layout along the merged axes.

@@ -7,7 +7,7 @@ use super::body::{
     BodyExpression, BodyExpressionKind, BodyExtent, BodyForm, BodyParam, BodyPass, BodyReduction, BodyStore, KernelBody,
 };
 use super::expression::{CombineOrder, ExpressionId, ExpressionKind, Source};
-use super::group::{DraftReduction, DraftSpace, DraftStore, KernelDraft};
+use super::group::{DraftReduction, DraftSpace, DraftStore, KernelDraft, combines};
 use super::merge::MergedAxes;
 use super::reduction::{RowForm, is_order_free};
 use super::reuse::reuse_buffers;
@@ -79,7 +79,11 @@ impl<'a> BodyAssembler<'a> {
             DraftSpace::Rows(space) if space.form == RowForm::SplitBlock => (0, 1),
             _ => (0, 0),
         };
-        let axes = MergedAxes::new(draft.space.outer(), draft.space.inner(), &layouts, n_pinned);
+        let mut axes = MergedAxes::new(draft.space.outer(), draft.space.inner(), &layouts, n_pinned);
+        let is_each = matches!(draft.space, DraftSpace::Each(_));
+        if is_each && !draft.roots().iter().any(|&root| combines(&graph.arena, root)) {
+            axes.take_row(&layouts);
+        }
         let limit = i64::from(i32::MAX) - BLOCK_LENGTH as i64;
         let is_wide = layouts.iter().any(|layout| {
             layout.place_range().is_some_and(|(least, most)| most - least > limit) || layout.n_elements() > limit as u64
@@ -166,7 +170,9 @@ impl<'a> BodyAssembler<'a> {
     fn form(&self) -> BodyForm {
         let n: u64 = self.axes.inner.iter().product();
         match &self.draft.space {
-            DraftSpace::Each(_) => BodyForm::Each,
+            DraftSpace::Each(_) if self.axes.inner.is_empty() => BodyForm::Each,
+            // The row of a vector that all others share is loaded by lanes, which a grid of two axes cannot.
+            DraftSpace::Each(_) => BodyForm::Block { n_levels: 0 },
             DraftSpace::Scan(_) => BodyForm::Scan,
             DraftSpace::Rows(space) => match space.form {
                 RowForm::Block => {
@@ -310,7 +316,7 @@ impl<'a> BodyAssembler<'a> {
     }
 
     fn is_of_row(&self, layout: &Layout) -> bool {
-        layout.strides[self.draft.space.outer().len()..].iter().all(|&stride| stride == 0)
+        self.axes.strides(layout)[self.axes.outer.len()..].iter().all(|&stride| stride == 0)
     }
 
     fn extents_of(&mut self, first: usize, extents: &[u64]) -> Vec<BodyExtent> {
