@@ -393,7 +393,9 @@ def trampoline(fusion: Fusion) -> FunctionType:
         f"    return {fusion.prefix}.first_call(arguments, named)\n"
     )
     node = cast(ast.FunctionDef, ast.parse(text).body[0])
-    start = compiled(node, code.replace(co_filename="<polyloom.fuse>", co_firstlineno=1), free, None, original.__qualname__)
+    start = compiled(
+        node, code.replace(co_filename="<polyloom.fuse>", co_firstlineno=1), free, None, original.__qualname__
+    )
     cells = dict(zip(code.co_freevars, original.__closure__ or (), strict=True))
     cells[fusion.prefix] = types.CellType(fusion)
     # Every version has the same names in its closure, in the order of their text.

@@ -187,6 +187,13 @@ class FunctionRewriter(ast.NodeTransformer):
             prelude.append(ast.NamedExpr(_store(callee), node.func))
             replaced[id(node.func)] = _load(callee)
         leaves = [inner for inner in _in_order(node) if isinstance(inner, ast.expr) and position_of(inner) in wanted]
+        # Names that arguments bind anew are kept as they are before, should the call itself run after all.
+        bound = {inner.target.id for leaf in leaves for inner in ast.walk(leaf) if isinstance(inner, ast.NamedExpr)}
+        within = {id(inner) for leaf in leaves for inner in ast.walk(leaf)}
+        for inner in _in_order(node) if bound else []:
+            if isinstance(inner, ast.Name) and inner.id in bound and id(inner) not in within:
+                wanted[position_of(inner)] = {"slot": None, "member": None}
+        leaves = [inner for inner in _in_order(node) if isinstance(inner, ast.expr) and position_of(inner) in wanted]
         seen: set[Position] = set()
         for order, leaf in enumerate(leaves):
             position = position_of(leaf)

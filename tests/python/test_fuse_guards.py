@@ -123,6 +123,34 @@ def test_operators_of_a_subclass_of_arrays_may_write_operands():
     _both("def f(a, b, m):\n    x = ops.tanh(a)\n    k = m * 2\n    return ops.add(x, b), k\n", arguments)
 
 
+def test_a_group_that_is_refused_reads_names_before_they_are_bound_again():
+    text = (
+        "def f(t, z, y, c):\n    x = ops.add(t, z)\n"
+        "    return ops.negative(ops.clip(ops.maximum(y, x), (x := t), c)), x\n"
+    )
+    f = loaded(text)["f"]
+    fused = loom.fuse(f)
+    t, y, c = np.arange(1, 5), np.arange(4, 0, -1), np.arange(2, 6)
+    for upper in (c, np.ma.masked_array(c), c[:, None, None, None, None], c.astype(object)):
+        expected = found = None
+        try:
+            expected = f(t, t, y, upper)
+        except (TypeError, ValueError) as error:
+            expected = str(error)
+        try:
+            found = fused(t, t, y, upper)
+        except (TypeError, ValueError) as error:
+            found = str(error)
+        assert repr(found) == repr(expected)
+    ops_clip = loom.ops.clip
+    try:
+        loom.ops.clip = lambda x, lower, upper: np.clip(x, lower, upper)
+        assert repr(fused(t, t, y, c)) == repr(f(t, t, y, c))
+    finally:
+        loom.ops.clip = ops_clip
+    assert repr(fused(t, t, y, c)) == repr(f(t, t, y, c))
+
+
 def test_methods_of_plain_classes_keep_their_groups():
     class Model:
         def __init__(self):
