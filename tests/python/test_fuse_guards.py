@@ -123,6 +123,17 @@ def test_operators_of_a_subclass_of_arrays_may_write_operands():
     _both("def f(a, b, m):\n    x = ops.tanh(a)\n    k = m * 2\n    return ops.add(x, b), k\n", arguments)
 
 
+def test_what_a_loop_binds_is_not_what_the_name_was_before():
+    text = (
+        "def f(a, b, c):\n    t = a\n    for t in [a, b]:\n        pass\n"
+        "    return ops.minimum(ops.multiply(c, t), a)\n"
+    )
+    f = loaded(text)["f"]
+    a = np.arange(4)
+    assert np.array_equal(f(a, a + 1, a + 2), a)
+    assert np.array_equal(loom.fuse(f)(a, a + 1, a + 2), a)
+
+
 def test_a_group_that_is_refused_reads_names_before_they_are_bound_again():
     text = (
         "def f(t, z, y, c):\n    x = ops.add(t, z)\n"

@@ -307,14 +307,22 @@ impl CaptureInterpreter<'_> {
         joined
     }
 
-    /// True if two states have the same objects for every name.
-    pub(crate) fn is_same_state(&self, a: &CaptureState, b: &CaptureState) -> bool {
-        let is_same = |a: ValueId, b: ValueId| a == b || self.table.value(a).objects == self.table.value(b).objects;
-        a.is_reachable == b.is_reachable
-            && a.frames.len() == b.frames.len()
-            && a.frames.iter().zip(&b.frames).all(|(a, b)| {
-                a.len() == b.len()
-                    && a.iter().all(|(name, &value)| b.get(name).is_some_and(|&other| is_same(value, other)))
+    /// Returns true if an iteration that begins with `head` leaves every name with the same objects, and with the value that it
+    /// had before the loop if `head` takes it for that.
+    pub(crate) fn is_same_state(&self, next: &CaptureState, head: &CaptureState, entry: &CaptureState) -> bool {
+        next.is_reachable == head.is_reachable
+            && next.frames.len() == head.frames.len()
+            && next.frames.iter().zip(&head.frames).enumerate().all(|(index, (next, head))| {
+                let before = entry.frames.get(index);
+                let is_same = |name: &String, value: ValueId| match head.get(name) {
+                    Some(&known) if known == value => true,
+                    Some(&known) => {
+                        let is_that_before = before.and_then(|names| names.get(name)) == Some(&known);
+                        !is_that_before && self.table.value(value).objects == self.table.value(known).objects
+                    }
+                    None => false,
+                };
+                next.len() == head.len() && next.iter().all(|(name, &value)| is_same(name, value))
             })
     }
 
