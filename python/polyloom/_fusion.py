@@ -14,9 +14,10 @@ from typing import Any, Literal, TypeAlias, cast
 
 from polyloom import _native
 from polyloom._errors import CompileError, Diagnostic
-from polyloom._fusion_names import NameResolver, op_of, unit_of
+from polyloom._fusion_names import NameResolver, op_of
 from polyloom._fusion_rewrite import FunctionRewriter, compiled
 from polyloom._fusion_text import TextIndex, definition
+from polyloom._source_units import unit_of
 from polyloom._tensor import ArgumentCheck, argument_check
 
 FloatMode: TypeAlias = Literal["strict", "contract", "fast"]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import builtins
-import linecache
 import sys
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from polyloom import _native
-from polyloom._loaded_code import check_unchanged
+from polyloom._source_units import lines_of, unit_of
 
 # The attribute of a fused function that has what belongs to it.
 FUSION = "__polyloom_fusion__"
@@ -20,33 +18,16 @@ _LIBRARIES = ("numpy", "math", "typing")
 
 _MISSING = object()
 
-# Parsed files by name, with the list of lines they were parsed from.
-_units: dict[str, tuple[list[str], Any]] = {}
-
 
 def source_of(function: FunctionType) -> list[str]:
     """The lines of a function's file as they were when its code was loaded.
 
     Raises `OSError` if there is no text, and `RuntimeError` if the text is another now.
     """
-    file = function.__code__.co_filename
-    linecache.checkcache(file)
-    lines = linecache.getlines(file, function.__globals__)
-    if not lines:
-        raise OSError(
-            f"the source text of {function.__qualname__!r} is not available (it came from {file!r}): functions are "
-            "fused from their text, so define them in a file or a notebook cell, or call them without `fuse`"
-        )
-    check_unchanged(function, lines)
-    return lines
-
-
-def unit_of(file: str, lines: list[str]) -> Any:
-    """The parsed file."""
-    known = _units.get(file)
-    if known is None or known[0] is not lines:
-        known = _units[file] = (lines, _native.SourceUnit(file, "".join(lines)))
-    return known[1]
+    advice = (
+        "functions are fused from their text, so define them in a file or a notebook cell, or call them without `fuse`"
+    )
+    return lines_of(function, advice)
 
 
 class NameResolver:

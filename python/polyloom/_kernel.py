@@ -9,7 +9,6 @@ import ast
 import copyreg
 import inspect
 import keyword
-import linecache
 import pickle
 import sys
 import textwrap
@@ -27,8 +26,8 @@ from polyloom._composites import GenericComposite
 from polyloom._config import config
 from polyloom._deferral import Deferral, deferral
 from polyloom._errors import CompileError
-from polyloom._loaded_code import check_unchanged
 from polyloom._scalars import DType
+from polyloom._source_units import lines_of, parsed_lines, unit_of
 from polyloom._unique import UniqueIdentity
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,25 +35,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Of these are the values that annotations consist of: types, modules and arrays that have them, and extents.
 _IN_ANNOTATIONS = (type, DType, array, ArrayAnnotation, GenericComposite, ModuleType, TypeVar, int, Absent)
 
-# Parsed files by name, with the list of lines they were parsed from: linecache hands out the same list until the file
-# changes.
-_units: dict[str, tuple[list[str], _native.SourceUnit]] = {}
-
 
 def _unit_of(function: Callable[..., Any]) -> _native.SourceUnit:
-    file = function.__code__.co_filename
-    linecache.checkcache(file)
-    lines = linecache.getlines(file, function.__globals__)
-    if not lines:
-        raise OSError(
-            f"the source text of {function.__qualname__!r} is not available (it came from {file!r}): "
-            "kernels are compiled from text, so define them in a file or a notebook cell"
-        )
-    check_unchanged(function, lines)
-    known = _units.get(file)
-    if known is None or known[0] is not lines:
-        known = _units[file] = (lines, _native.SourceUnit(file, "".join(lines)))
-    return known[1]
+    advice = "kernels are compiled from text, so define them in a file or a notebook cell"
+    return unit_of(function.__code__.co_filename, lines_of(function, advice))
 
 
 def _cells(function: Callable[..., Any]) -> dict[str, Any]:
@@ -358,7 +342,7 @@ def deferral_of(
     error: CompileError, decorator: str, function: Callable[..., Any], cells: dict[str, Any] | None = None
 ) -> Deferral | None:
     """Why an error in a definition waits until the definition is used; None if it does not."""
-    lines = _units[function.__code__.co_filename][0]
+    lines = parsed_lines(function.__code__.co_filename)
     return deferral(error, decorator, function, _cells(function) if cells is None else cells, lines)
 
 

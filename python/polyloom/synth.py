@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from polyloom import _kernel, _native
+from polyloom import _native, _source_units
 from polyloom._devices import gpu_available
 from polyloom._native import Kernel
 
@@ -75,7 +75,7 @@ class SynthesisedKernel:
             exec(compile(text, filename, "exec"), module.__dict__)
         finally:
             linecache.cache.pop(filename, None)
-            _kernel._units.pop(filename, None)
+            _source_units.forget(filename)
         kernel = module.__dict__[self.name]
         assert isinstance(kernel, Kernel)
         return kernel

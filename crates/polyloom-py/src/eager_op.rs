@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Forms of calls that are kept of an op. Lists of other lengths are other forms.
 const MAX_FORMS: usize = 64;
 
-/// What an op's function holds.
+/// Says what an op's function holds.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct EagerOp {
     op: TensorOp,

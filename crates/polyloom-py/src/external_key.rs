@@ -8,7 +8,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use smallvec::SmallVec;
 use std::ffi::c_int;
 
-/// What a plan depends on of one value.
+/// Says what a plan depends on of one value.
 pub(crate) enum ExternalKey {
     /// Element type, extents and strides of a tensor.
     Tensor { package: TensorPackage, type_number: i32, layout: SmallVec<[i64; 8]> },
@@ -22,7 +22,7 @@ pub(crate) enum ExternalKey {
     Object(Py<PyAny>),
 }
 
-/// What a run is given: the addresses of tensors and the numbers, in the order of the values.
+/// Says what a run is given: the addresses of tensors and the numbers, in the order of the values.
 #[derive(Default)]
 pub(crate) struct RunValues {
     pub(crate) addresses: SmallVec<[usize; 8]>,

@@ -43,7 +43,7 @@ pub(crate) struct FusedCalls {
     pub(crate) n_misses: AtomicU64,
 }
 
-/// What the calls are for certain values.
+/// Says what the calls are for certain values.
 struct ValueGraph {
     graph: Graph,
     keys: Vec<ExternalKey>,

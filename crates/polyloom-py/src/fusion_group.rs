@@ -41,7 +41,7 @@ pub(crate) struct FusionGroup {
     n_runs: AtomicU64,
 }
 
-/// What a group runs.
+/// Says what a group runs.
 enum GroupBody {
     /// All calls as one.
     Fused(FusedCalls),
@@ -121,7 +121,7 @@ impl FusionGroup {
         Ok(results)
     }
 
-    /// How often the group has run.
+    /// Says how often the group has run.
     #[getter]
     fn n_runs(&self) -> u64 {
         self.n_runs.load(Ordering::Relaxed)
@@ -149,7 +149,7 @@ impl FusionGroup {
         &self.name
     }
 
-    /// How often a plan was known, how often not, and the number of plans.
+    /// Says how often a plan was known, how often not, and the number of plans.
     fn cache_info(&self) -> (u64, u64, usize) {
         self.fused().iter().fold((0, 0, 0), |(hits, misses, plans), calls| {
             let [n_hits, n_misses] = [&calls.n_hits, &calls.n_misses].map(|counter| counter.load(Ordering::Relaxed));

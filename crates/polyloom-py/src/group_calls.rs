@@ -10,7 +10,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
-/// Where an operand comes from.
+/// Says where an operand comes from.
 #[derive(Debug)]
 pub(crate) enum OperandSource {
     /// A value that the group is given.
@@ -30,7 +30,7 @@ pub(crate) struct GroupCall {
     arguments: Vec<MatchedArgument<OperandSource>>,
 }
 
-/// What is known of an external value.
+/// Says what is known of an external value.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum ExternalType {
     /// A tensor, the input of this number.

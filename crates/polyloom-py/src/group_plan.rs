@@ -53,7 +53,7 @@ struct GroupResult {
     is_writable: bool,
 }
 
-/// Where a result is.
+/// Says where a result is.
 enum ResultMemory {
     /// In a buffer; `is_whole` if it is the array that is made for it.
     Buffer { index: usize, is_whole: bool },

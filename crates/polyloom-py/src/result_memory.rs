@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 /// Results of fewer bytes are NumPy's own memory, which it keeps at hand itself.
 const LEAST_POOLED_BYTES: u64 = 32 << 10;
 
-/// What NumPy's array keeps alive: a buffer of the pool.
+/// Says what NumPy's array keeps alive: a buffer of the pool.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct PoolMemory {
     buffer: PoolBuffer,
@@ -26,7 +26,7 @@ impl PoolMemory {
     }
 }
 
-/// How an array is made: its element type, extents, and bytes.
+/// Says how an array is made: its element type, extents, and bytes.
 pub(crate) struct ArrayForm {
     /// NumPy's element type.
     pub(crate) descr: Py<PyAny>,

@@ -25,7 +25,7 @@ pub(crate) fn in_package<'py>(
     }
 }
 
-/// What is needed to make arrays of the package: their class, and the classes of element types by number.
+/// Says what is needed to make arrays of the package: their class, and the classes of element types by number.
 struct ArrayClasses {
     array: Py<PyAny>,
     new: ffi::newfunc,

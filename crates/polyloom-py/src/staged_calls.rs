@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 
-/// What is called.
+/// Says what is called.
 pub(crate) enum Callee {
     /// An op of the table.
     Op(TensorOp),

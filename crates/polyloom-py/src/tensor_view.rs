@@ -28,7 +28,7 @@ pub(crate) enum TensorView<'a> {
     Other,
 }
 
-/// Where a tensor's elements lie, and of which type they are.
+/// Says where a tensor's elements lie, and of which type they are.
 pub(crate) struct TensorFields<'a> {
     pub(crate) package: TensorPackage,
     /// The number of the element type: NumPy's, or that of DLPack.

@@ -1,5 +1,6 @@
 //! PyTorch's tensors: read through DLPack capsules, which one call of its C interface makes.
 
+use crate::dlpack::DlTensor;
 use crate::tensor_view::{TensorFields, TensorPackage, TensorView};
 use polyloom::Scalar;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -8,13 +9,12 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
-use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The classes of tensors: `torch.Tensor` and `torch.nn.Parameter`, once one has been seen.
 static CLASSES: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// What is used of PyTorch.
+/// Says what is used of PyTorch.
 struct TorchFunctions {
     to_dlpack: Py<PyAny>,
     from_numpy: Py<PyAny>,
@@ -22,21 +22,6 @@ struct TorchFunctions {
 }
 
 static FUNCTIONS: PyOnceLock<TorchFunctions> = PyOnceLock::new();
-
-/// `DLTensor`.
-#[repr(C)]
-struct DlTensor {
-    data: *mut c_void,
-    device_type: i32,
-    device_id: i32,
-    ndim: i32,
-    code: u8,
-    bits: u8,
-    lanes: u16,
-    shape: *mut i64,
-    strides: *mut i64,
-    byte_offset: u64,
-}
 
 /// `kDLCPU`.
 const CPU: i32 = 1;

@@ -10,14 +10,14 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
-/// How the calls of a group use an external value.
+/// Says how the calls of a group use an external value.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ExternalUse {
     pub(crate) is_tensor: bool,
     pub(crate) is_attribute: bool,
 }
 
-/// What is known of the values that a group is given.
+/// Says what is known of the values that a group is given.
 pub(crate) struct ValueTypes {
     pub(crate) types: Vec<ExternalType>,
     pub(crate) keys: Vec<ExternalKey>,

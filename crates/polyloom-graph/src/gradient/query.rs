@@ -46,7 +46,7 @@ impl<'g> GradientQuery<'g> {
 
     /// Returns the product of a cotangent and a slope.
     ///
-    /// What is computed for an operand that was not taken may be infinite or NaN, and so may its slope. The product with a
+    /// A value for an operand that was not taken may be infinite or NaN, and so may its slope. The product with a
     /// cotangent of 0 is 0 there. A product that is a number stays as it is, because its second derivative may not be 0.
     pub(super) fn scale(&self, cotangent: TensorExpr<'g>, slope: TensorExpr<'g>) -> TensorExpr<'g> {
         let product = cotangent * slope;

@@ -4,7 +4,7 @@ use super::expression::CombineOrder;
 use crate::op::TensorOp;
 use polyloom_ir::{BuildError, FloatMode, Function, Scalar};
 
-/// What one kernel of a plan computes. Plans for other sizes have equal bodies, by which compiled code is found again.
+/// Holds what one kernel of a plan computes. Plans for other sizes have equal bodies, by which compiled code is found again.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct KernelBody {
     pub(super) float_mode: FloatMode,
@@ -160,9 +160,9 @@ pub(super) enum BodyExpressionKind {
 /// One pass over the elements of a row; of bodies without rows, the only one.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct BodyPass {
-    /// What is stored once for a row, before the pass.
+    /// Says what is stored once for a row, before the pass.
     pub(super) row_stores: Vec<BodyStore>,
-    /// What is stored for each element.
+    /// Says what is stored for each element.
     pub(super) element_stores: Vec<BodyStore>,
     pub(super) reductions: Vec<BodyReduction>,
 }
@@ -181,6 +181,6 @@ pub(super) struct BodyReduction {
     /// The type of the result.
     pub(super) dtype: Scalar,
     pub(super) values: Vec<u32>,
-    /// Where a scan stores what the elements up to each are combined to.
+    /// Says where a scan stores what the elements up to each are combined to.
     pub(super) scanned: Option<BodyAddress>,
 }

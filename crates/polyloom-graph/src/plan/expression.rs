@@ -53,7 +53,7 @@ pub(super) enum ExpressionKind {
         order: CombineOrder,
         /// The stored value.
         source: u32,
-        /// Where the first element lies.
+        /// Says where the first element lies.
         layout: Layout,
         /// The number of elements.
         n: u64,

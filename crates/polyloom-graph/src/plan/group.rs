@@ -41,7 +41,7 @@ pub(super) struct DraftStore {
     pub(super) stored: u32,
     /// The expression, over the axes of the space.
     pub(super) value: ExpressionId,
-    /// Where it is stored, over the axes of the space.
+    /// Says where it is stored, over the axes of the space.
     pub(super) layout: Layout,
     /// True if it is the same for all elements of a row.
     pub(super) is_of_row: bool,
@@ -55,7 +55,7 @@ pub(super) struct DraftReduction {
     pub(super) op: TensorOp,
     pub(super) operands: Vec<ExpressionId>,
     pub(super) pass: usize,
-    /// Where the result is stored, over the axes of the space.
+    /// Says where the result is stored, over the axes of the space.
     pub(super) layout: Layout,
 }
 
@@ -92,13 +92,13 @@ struct Grouper {
     draft_of: Vec<usize>,
 }
 
-/// What is to join a kernel.
-struct Candidate {
+/// A stored value, or a part of one, that is to join a kernel.
+struct UnplacedValue {
     stored: u32,
-    kind: CandidateKind,
+    kind: UnplacedKind,
 }
 
-enum CandidateKind {
+enum UnplacedKind {
     Elementwise { value: ExpressionId, layout: Layout, extents: Vec<u64> },
     Reduction { op: TensorOp, operands: Vec<ExpressionId>, space: ReductionSpace },
 }
@@ -109,12 +109,11 @@ impl Grouper {
         let placed = match value.kind {
             StoredKind::Elementwise(expression) => {
                 let layout = Layout::dense(&value.extents);
-                let kind = CandidateKind::Elementwise { value: expression, layout, extents: value.extents };
-                self.join_or_begin(graph, &Candidate { stored, kind })
+                let kind = UnplacedKind::Elementwise { value: expression, layout, extents: value.extents };
+                self.join_or_begin(graph, &UnplacedValue { stored, kind })
             }
-            StoredKind::Reduction { op, operands, space } => {
-                self.join_or_begin(graph, &Candidate { stored, kind: CandidateKind::Reduction { op, operands, space } })
-            }
+            StoredKind::Reduction { op, operands, space } => self
+                .join_or_begin(graph, &UnplacedValue { stored, kind: UnplacedKind::Reduction { op, operands, space } }),
             StoredKind::Scan { op, operand, extents, layout } => {
                 let reduction = DraftReduction { stored, op, operands: vec![operand], pass: 0, layout };
                 let space = DraftSpace::Scan(extents);
@@ -124,8 +123,8 @@ impl Grouper {
             StoredKind::Assembled { parts, fill } => {
                 let mut place = |graph: &mut TranslatedGraph, value, layout: Layout, least| {
                     let extents = layout.extents.clone();
-                    let kind = CandidateKind::Elementwise { value, layout, extents };
-                    self.join_or_begin_from(graph, &Candidate { stored, kind }, least)
+                    let kind = UnplacedKind::Elementwise { value, layout, extents };
+                    self.join_or_begin_from(graph, &UnplacedValue { stored, kind }, least)
                 };
                 // A part overwrites what fills the rest, and therefore comes later.
                 let filled = fill.map(|fill| place(graph, fill, Layout::dense(&value.extents), 0));
@@ -138,11 +137,11 @@ impl Grouper {
         self.draft_of[stored as usize] = placed;
     }
 
-    fn join_or_begin(&mut self, graph: &mut TranslatedGraph, candidate: &Candidate) -> usize {
+    fn join_or_begin(&mut self, graph: &mut TranslatedGraph, candidate: &UnplacedValue) -> usize {
         self.join_or_begin_from(graph, candidate, 0)
     }
 
-    fn join_or_begin_from(&mut self, graph: &mut TranslatedGraph, candidate: &Candidate, least: usize) -> usize {
+    fn join_or_begin_from(&mut self, graph: &mut TranslatedGraph, candidate: &UnplacedValue, least: usize) -> usize {
         let roots = candidate.roots();
         let sources = sources_of(&graph.arena, &roots);
         let after = sources.iter().filter_map(|source| match source {
@@ -170,10 +169,10 @@ impl Grouper {
     }
 
     /// Returns the kernel with the candidate in it, if it can be.
-    fn joined(&self, graph: &mut TranslatedGraph, index: usize, candidate: &Candidate) -> Option<KernelDraft> {
+    fn joined(&self, graph: &mut TranslatedGraph, index: usize, candidate: &UnplacedValue) -> Option<KernelDraft> {
         let mut draft = self.drafts[index].clone();
         match &candidate.kind {
-            CandidateKind::Elementwise { value, layout, extents } => {
+            UnplacedKind::Elementwise { value, layout, extents } => {
                 // What combines in place does so once.
                 if draft.space != DraftSpace::Each(extents.clone()) && combines(&graph.arena, *value) {
                     return None;
@@ -182,7 +181,7 @@ impl Grouper {
                 let pass = draft.pass_of(&graph.arena, &[value])?;
                 draft.stores.push(DraftStore { stored: candidate.stored, value, layout, is_of_row, pass });
             }
-            CandidateKind::Reduction { op, operands, space } => {
+            UnplacedKind::Reduction { op, operands, space } => {
                 if draft.space != DraftSpace::Rows(space.clone()) {
                     return None;
                 }
@@ -231,17 +230,17 @@ fn fit(
     }
 }
 
-impl Candidate {
+impl UnplacedValue {
     fn roots(&self) -> Vec<ExpressionId> {
         match &self.kind {
-            CandidateKind::Elementwise { value, .. } => vec![*value],
-            CandidateKind::Reduction { operands, .. } => operands.clone(),
+            UnplacedKind::Elementwise { value, .. } => vec![*value],
+            UnplacedKind::Reduction { operands, .. } => operands.clone(),
         }
     }
 
     fn begin(&self) -> KernelDraft {
         match &self.kind {
-            CandidateKind::Elementwise { value, layout, extents } => KernelDraft {
+            UnplacedKind::Elementwise { value, layout, extents } => KernelDraft {
                 space: DraftSpace::Each(extents.clone()),
                 stores: vec![DraftStore {
                     stored: self.stored,
@@ -252,7 +251,7 @@ impl Candidate {
                 }],
                 reductions: Vec::new(),
             },
-            CandidateKind::Reduction { op, operands, space } => KernelDraft {
+            UnplacedKind::Reduction { op, operands, space } => KernelDraft {
                 reductions: vec![DraftReduction {
                     stored: self.stored,
                     op: *op,

@@ -86,7 +86,7 @@ pub enum BufferKind {
 /// One launch of a plan.
 #[derive(Clone, Debug)]
 pub struct PlanKernel {
-    /// What it computes.
+    /// Says what it computes.
     pub body: Arc<KernelBody>,
     /// Its threads.
     pub grid: KernelGrid,
@@ -143,7 +143,7 @@ pub enum PlanArg {
 pub struct PlanOutput {
     /// The buffer's place in [`FusionPlan::buffers`].
     pub buffer: usize,
-    /// Where its elements lie.
+    /// Says where its elements lie.
     pub layout: Layout,
 }
 

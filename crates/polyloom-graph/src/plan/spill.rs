@@ -19,7 +19,7 @@ pub(super) struct SpilledExpression {
     pub(super) expression: ExpressionId,
     /// The pass that stores it.
     pub(super) pass: usize,
-    /// Where its elements wait: a stored value, and their places over the axes of the space.
+    /// Says where its elements wait: a stored value, and their places over the axes of the space.
     pub(super) stored: u32,
     pub(super) layout: Layout,
 }

@@ -128,7 +128,7 @@ fn small_slopes_have_all_digits() {
     }
 }
 
-/// What is computed for the value that is not taken may be infinite, and so may its slope.
+/// Says what is computed for the value that is not taken may be infinite, and so may its slope.
 #[test]
 fn values_that_are_not_taken_have_no_gradient() {
     let chosen = |body: &str| graph(&format!("%x = input \"x\" : f64[2]\n{body}\nreturn %r"));

@@ -8,7 +8,7 @@ use polyloom_graph::{Graph, Layout, TensorDef, TensorId, TensorOp, decompose, gr
 use polyloom_ir::Scalar::{self, BF16, F16, F32, F64};
 use std::collections::BTreeSet;
 
-/// Where the operands of a case lie.
+/// Says where the operands of a case lie.
 #[derive(Clone, Copy, PartialEq)]
 enum Domain {
     /// On both sides of 0.

@@ -1,4 +1,4 @@
-//! What the uniformity analysis knows of the lanes of a group, and what code costs them.
+//! Says what the uniformity analysis knows of the lanes of a group, and what code costs them.
 
 use super::FunctionLowering;
 use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};

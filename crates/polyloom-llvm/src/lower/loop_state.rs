@@ -1,4 +1,4 @@
-//! What the parts of a loop's lowering share: its counter, its carried values, and the lanes that are in it.
+//! Says what the parts of a loop's lowering share: its counter, its carried values, and the lanes that are in it.
 
 use super::control_frame::ControlFrame;
 use super::values::CarriedKind;

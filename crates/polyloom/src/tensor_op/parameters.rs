@@ -4,7 +4,7 @@
 use polyloom_graph::op::{AttributeKind, TensorArity};
 use polyloom_graph::{AttributeValue, TensorOp, TensorOpInfo};
 
-/// What a parameter takes.
+/// Says what a parameter takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpParameterRole {
     /// A tensor or a number.
@@ -23,7 +23,7 @@ pub enum OpParameterRole {
 pub struct OpParameter {
     /// Its name.
     pub name: &'static str,
-    /// What it takes.
+    /// Says what it takes.
     pub role: OpParameterRole,
     /// The default as Python spells it; `None` if it must be given.
     pub default: Option<String>,

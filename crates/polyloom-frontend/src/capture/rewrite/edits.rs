@@ -9,7 +9,7 @@ pub struct RewritingPlan {
     pub groups: Vec<GroupRewriting>,
     /// The calls of groups that stay single calls, each with the reason.
     pub left: Vec<(usize, String)>,
-    /// What must hold of the types of values from outside.
+    /// Says what must hold of the types of values from outside.
     pub plain: Vec<PlainRequirement>,
 }
 

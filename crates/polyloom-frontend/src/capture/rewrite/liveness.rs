@@ -1,4 +1,4 @@
-//! Which results of a group are needed outside of it.
+//! Finds which results of a group are needed outside of it.
 
 use super::own_text::{SiteParent, bytes};
 use super::segment::SegmentBuilder;

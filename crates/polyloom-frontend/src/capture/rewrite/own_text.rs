@@ -23,7 +23,7 @@ pub(super) struct OwnCall<'a> {
     pub(super) is_protected: bool,
 }
 
-/// What becomes of the value of a call.
+/// Says what becomes of the value of a call.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) enum SiteParent {
     /// It is an argument of the call with this range, or in a list or tuple that is one.

@@ -121,7 +121,7 @@ impl<'a> SegmentBuilder<'a, '_> {
     }
 
     fn build_first(&self, units: &[SiteUnit<'a>], live: &[usize]) -> Result<GroupRewriting, String> {
-        // Where a call turns out to be one of another op, it needs its operands.
+        // A call needs its operands where it turns out to be one of another op.
         let all: Vec<usize> = (0..self.calls.len()).collect();
         let is_checked = units.iter().any(|unit| self.runs_unknown_code_before(unit));
         let live = if is_checked { &all[..] } else { live };

@@ -1,4 +1,4 @@
-//! What each op contributes to the cotangents of its operands.
+//! Says what each op contributes to the cotangents of its operands.
 
 mod arithmetic;
 mod mathematics;

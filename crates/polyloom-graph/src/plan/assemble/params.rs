@@ -20,7 +20,7 @@ pub(super) enum NumberRole {
 
 impl BodyAssembler<'_> {
     pub(super) fn address(&mut self, source: Source, layout: &Layout) -> BodyAddress {
-        // What is the same along an axis is there even if the axis is empty.
+        // An element that is the same along an axis is there even if the axis is empty.
         let touched = |(&extent, &stride): (&u64, &i64)| if stride == 0 { 1 } else { extent };
         let extents = layout.extents.iter().zip(&layout.strides).map(touched).collect();
         let range = Layout { extents, ..layout.clone() }.place_range();
