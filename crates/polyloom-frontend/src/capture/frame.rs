@@ -9,7 +9,7 @@ use crate::capture::object::{ObjectKind, PLAIN};
 use crate::capture::timeline::{NameBindingEvent, NameLoadEvent};
 use polyloom_ir::Span;
 use ruff_text_size::TextRange;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 
 /// A scope that is being executed.
@@ -262,6 +262,24 @@ impl CaptureInterpreter<'_> {
         value
     }
 
+    /// Gives names of the current scope new values, of which no more is known than that they are the same objects.
+    pub(crate) fn renew_values(&mut self, names: &FxHashSet<String>) {
+        let Some(index) = self.state.frames.len().checked_sub(1) else { return };
+        let known: Vec<(String, ValueId)> = self.state.frames[index]
+            .iter()
+            .filter(|(name, _)| names.contains(*name))
+            .map(|(name, &value)| (name.clone(), value))
+            .collect();
+        for (name, old) in known {
+            let AbstractValue { objects, is_guarded, may_be_unbound, .. } = self.table.value(old).clone();
+            let ready = self.timeline.now();
+            let value = AbstractValue { objects, ready, is_constant: false, is_guarded, may_be_unbound };
+            let value = self.table.add_value(value);
+            self.note_derived(value, &[old]);
+            Rc::make_mut(&mut self.state.frames[index]).insert(name, value);
+        }
+    }
+
     /// Returns the state where two paths meet.
     pub(crate) fn join_states(&mut self, a: CaptureState, b: CaptureState) -> CaptureState {
         if !a.is_reachable {
@@ -308,12 +326,12 @@ impl CaptureInterpreter<'_> {
     }
 
     /// Returns true if an iteration that begins with `head` leaves every name with the same objects, and with the value that it
-    /// had before the loop if `head` takes it for that.
-    pub(crate) fn is_same_state(&self, next: &CaptureState, head: &CaptureState, entry: &CaptureState) -> bool {
+    /// had `before` the loop if `head` takes it for that.
+    pub(crate) fn is_same_state(&self, next: &CaptureState, head: &CaptureState, before: &CaptureState) -> bool {
         next.is_reachable == head.is_reachable
             && next.frames.len() == head.frames.len()
             && next.frames.iter().zip(&head.frames).enumerate().all(|(index, (next, head))| {
-                let before = entry.frames.get(index);
+                let before = before.frames.get(index);
                 let is_same = |name: &String, value: ValueId| match head.get(name) {
                     Some(&known) if known == value => true,
                     Some(&known) => {

@@ -14,8 +14,6 @@ impl CaptureLimits {
     pub(super) const EVENTS: usize = 40_000;
     /// Walks of a loop until nothing changes.
     pub(super) const PASSES: usize = 8;
-    /// Loops inside of one another whose values are told from those before the loop.
-    pub(super) const EXACT_LOOPS: usize = 5;
     /// Helpers inside of one another.
     pub(super) const INLINED: usize = 5;
     /// Elements of a list that are operands one by one.

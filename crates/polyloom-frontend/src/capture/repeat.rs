@@ -21,7 +21,8 @@ impl CaptureInterpreter<'_> {
     pub(crate) fn for_loop(&mut self, stmt: &ast::StmtFor) {
         let iterated = self.eval(&stmt.iter);
         let exits = self.exits;
-        let ends = self.repeat(|this| {
+        let bound = ScopeBindings::bound_by_loop(Some(&stmt.target), &stmt.body);
+        let ends = self.repeat(&bound, |this| {
             let element = this.iterate(stmt.iter.range(), iterated);
             if stmt.is_async {
                 let objects = this.table.objects_of(iterated);
@@ -37,7 +38,8 @@ impl CaptureInterpreter<'_> {
 
     pub(crate) fn while_loop(&mut self, stmt: &ast::StmtWhile) {
         let exits = self.exits;
-        let ends = self.repeat(|this| {
+        let bound = ScopeBindings::bound_by_loop(None, &stmt.body);
+        let ends = self.repeat(&bound, |this| {
             this.test(&stmt.test);
             let end = this.state.clone();
             this.end_of_loop(end);
@@ -72,7 +74,12 @@ impl CaptureInterpreter<'_> {
     }
 
     /// Walks a body, in a block of its own, until nothing changes at its head. Returns the states that leave it.
-    fn repeat(&mut self, mut body: impl FnMut(&mut Self)) -> LoopExits {
+    ///
+    /// The names that it binds have values of their own from the head on, because what one is bound to in an iteration is not
+    /// what it was before the loop, even if both may be the same objects.
+    fn repeat(&mut self, bound: &FxHashSet<String>, mut body: impl FnMut(&mut Self)) -> LoopExits {
+        let before = self.state.clone();
+        self.renew_values(bound);
         let entry = self.state.clone();
         let mut head = entry.clone();
         let n_made = self.table.made.len();
@@ -101,9 +108,7 @@ impl CaptureInterpreter<'_> {
             let (heap_after, escaped_after) = (self.heap.clone(), self.escaped.clone());
             self.age(&made, &mut back);
             let new_head = self.join_states(entry.clone(), back);
-            // Each level of loops doubles the walks, so that loops far inside of others are compared by objects alone.
-            let known = if self.loops.len() < CaptureLimits::EXACT_LOOPS { &entry } else { &CaptureState::default() };
-            let is_done = self.is_same_state(&new_head, &head, known)
+            let is_done = self.is_same_state(&new_head, &head, &before)
                 && is_same_heap(&heap, &self.heap, &made)
                 && is_same_escape(&escaped, &self.escaped, &made)
                 && rebound == (self.rebound_globals.len(), self.patched_paths.len(), self.has_run_code);
@@ -251,7 +256,8 @@ impl CaptureInterpreter<'_> {
             Some(iterated) => iterated,
             None => self.eval(&generator.iter),
         };
-        let exits = self.repeat(|this| {
+        let bound = ScopeBindings::bound_by_loop(Some(&generator.target), &[]);
+        let exits = self.repeat(&bound, |this| {
             let element = this.iterate(generator.iter.range(), iterated);
             if generator.is_async {
                 let objects = this.table.objects_of(iterated);

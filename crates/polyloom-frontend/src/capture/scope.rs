@@ -38,6 +38,14 @@ impl ScopeBindings {
         finder.finish()
     }
 
+    /// Returns the names that a loop binds, in the scope that it stands in.
+    pub(crate) fn bound_by_loop(target: Option<&Expr>, body: &[Stmt]) -> FxHashSet<String> {
+        let mut finder = BindingFinder { names: ScopeBindings::default(), in_comprehension: 0 };
+        target.into_iter().for_each(|target| finder.visit_expr(target));
+        finder.visit_body(body);
+        finder.finish().locals
+    }
+
     /// The scope of a comprehension, whose targets alone are its own.
     pub(crate) fn of_comprehension(generators: &[ast::Comprehension]) -> ScopeBindings {
         let mut finder = BindingFinder { names: ScopeBindings::default(), in_comprehension: 0 };
