@@ -217,6 +217,56 @@ def test_reductions_of_blocks(columns):
 
 
 @loom.kernel
+def tree_with_detours(x: FLOATS, out: FLOATS, flags: INT):
+    row, t = loom.block_idx(), loom.thread_idx()
+    shared = loom.shared_array(shape=32, dtype=float)
+    other = loom.shared_array(shape=32, dtype=float)
+    small = loom.shared_array(shape=32, dtype=bool)
+    shared[t] = x[row, t]
+    other[t] = 2.0 * x[row, t]
+    small[t] = x[row, t] > 4.0
+    loom.sync_threads()
+    if t < 16:
+        shared[t] = shared[t] + other[t + 16]
+        small[t] = small[t] or small[t + 16]
+    loom.sync_threads()
+    # Between what was stored and what is loaded, part of it is stored again.
+    if t < 2:
+        shared[t + 7] = 1.0
+    loom.sync_threads()
+    if t < 8:
+        shared[t] = shared[t] + shared[t + 8]
+        small[t] = small[t] or small[t + 8]
+    loom.sync_threads()
+    if t == 3:
+        shared[t] = -shared[t]
+    loom.sync_threads()
+    if t < 4:
+        shared[t] = shared[t] + shared[t + 4]
+        small[t] = small[t] or small[t + 4]
+    loom.sync_threads()
+    out[row, t] = shared[t] + shared[31 - t] + shared[1]
+    if small[0] or small[1] or small[2] or small[3]:
+        loom.atomic_add(flags, row, 1)
+
+
+def test_rows_that_were_just_stored():
+    x = RANDOM.integers(0, 6, (7, 32)).astype(np.float32)
+    shared = x.copy()
+    shared[:, :16] += 2 * x[:, 16:]
+    shared[:, 7:9] = 1
+    shared[:, :8] += shared[:, 8:16]
+    shared[:, 3] *= -1
+    shared[:, :4] += shared[:, 4:8]
+    want = shared + shared[:, ::-1] + shared[:, 1:2]
+    for _ in range(3):
+        out, flags = np.zeros_like(x), np.zeros(7, np.int32)
+        loom.launch(tree_with_detours, 7 * 32, [x, out, flags], block_dim=32)
+        np.testing.assert_array_equal(out, want)
+        np.testing.assert_array_equal(flags, 32 * (x > 4).any(axis=1))
+
+
+@loom.kernel
 def own_elements(x: FLOAT, out: FLOAT, steps: INT, first: int):
     shared = loom.shared_array(shape=(4, 16), dtype=float)
     sums = loom.shared_array(shape=64, dtype=float)

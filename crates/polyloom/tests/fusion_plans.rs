@@ -190,6 +190,14 @@ fn graphs_give_the_bits_of_the_reference_in_few_kernels() {
         (x("6, 4") + "%r = reshape %x, shape=[3, 8]\n%y = add %r, 1\nreturn %y", 1),
         (x("40, 100") + "%v = input \"v\" : f32[100]\n%y = multiply %x, %v\n%z = tanh %y\nreturn %y, %z", 1),
         (x("5, 8, 100") + "%v = input \"v\" : f32[5, 1, 100]\n%y = add %x, %v\n%z = exp %v\nreturn %y, %z", 2),
+        (x("33, 100") + "%v = input \"v\" : f32[100, 33]\n%t = transpose %v\n%y = add %x, %t\nreturn %y", 1),
+        (
+            x("3, 40, 2, 65")
+                + "%v = input \"v\" : f32[65, 2, 3, 40]\n%t = permute %v, axes=(2, 3, 1, 0)\n%y = subtract %x, %t\nreturn %y",
+            1,
+        ),
+        (x("50, 40, 3") + "%v = input \"v\" : f32[3]\n%y = subtract %x, %v\n%z = divide %y, %v\nreturn %y, %z", 1),
+        (x("9, 1, 7") + "%v = input \"v\" : f32[9, 4, 1]\n%y = multiply %x, %v\nreturn %y", 1),
         (x("40, 1") + "%v = input \"v\" : f32[100]\n%y = add %x, %v\nreturn %y", 1),
         (x("40, 100") + "%y = sum %x, axes=(1)\nreturn %y", 1),
         (x("40, 100") + "%y = softmax %x\nreturn %y", 1),
@@ -224,6 +232,20 @@ fn graphs_give_the_bits_of_the_reference_in_few_kernels() {
         let found = check(&session, text, index as u64);
         assert!(found <= *most, "{found} kernels, not {most}: {text}");
     }
+}
+
+/// Graphs of other sizes have kernels that are there already.
+#[test]
+fn lengths_of_rows_are_parameters() {
+    let bodies = |n: u64| {
+        let text = format!(
+            "%x = input \"x\" : f32[40, {n}]\n%y = layer_norm %x\n%m = var %x, axes=(0)\n%z = subtract %y, %m\nreturn %z"
+        );
+        let graph = parse_graph(&text).unwrap();
+        let planned = plan(&graph, &[Layout::dense(&[40, n])], &PlanOptions::default()).unwrap();
+        planned.kernels.iter().map(|kernel| kernel.body.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(bodies(100), bodies(225));
 }
 
 /// Builds a random graph, op by op, and lets it end with some of its values.

@@ -35,12 +35,7 @@ pub(super) fn reshape(b: &mut GraphBuilder, x: TensorId, shape: Shape) -> Built 
 
 /// Returns the number of elements along axes as a scalar: a constant unless an extent is a symbol.
 pub(crate) fn count(b: &mut GraphBuilder, x: TensorId, axes: &[i64], dtype: Scalar) -> Built {
-    let shape = &b.ty(x)?.shape;
-    let counted = Shape(axes.iter().filter_map(|&axis| shape.0.get(axis as usize).cloned()).collect());
-    match counted.n_elements() {
-        Some(n) => Ok(b.number(dtype, n as f64)),
-        None => b.op(TensorOp::ElementCount, &[x.into()], &[("axes", axes.into()), ("dtype", dtype.into())]),
-    }
+    b.op(TensorOp::ElementCount, &[x.into()], &[("axes", axes.into()), ("dtype", dtype.into())])
 }
 
 /// Returns an attribute's integers. Inference has checked its kind, so that there is no other case.

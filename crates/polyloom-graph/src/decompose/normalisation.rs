@@ -23,7 +23,7 @@ pub(crate) fn softmax(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Attrib
     let Some(shifted) = shifted(b, x[0], axis)? else { return Ok(x[0]) };
     let exponential = unary(b, TensorOp::Exp, shifted)?;
     let sum = reduce(b, TensorOp::Sum, exponential, &[axis], true)?;
-    binary(b, TensorOp::Divide, exponential, sum)
+    multiplied_by_reciprocal(b, exponential, sum)
 }
 
 pub(crate) fn log_softmax(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
@@ -35,13 +35,19 @@ pub(crate) fn log_softmax(b: &mut GraphBuilder, x: &[TensorId], attributes: &[At
     binary(b, TensorOp::Subtract, shifted, logarithm)
 }
 
+/// Multiplies rows by the reciprocal of what each has one of, which takes one division a row.
+fn multiplied_by_reciprocal(b: &mut GraphBuilder, x: TensorId, divisor: TensorId) -> Built {
+    let reciprocal = unary(b, TensorOp::Reciprocal, divisor)?;
+    binary(b, TensorOp::Multiply, x, reciprocal)
+}
+
 /// Divides by the root of the mean square along axes plus `epsilon`.
 fn divided_by_rms(b: &mut GraphBuilder, x: TensorId, axes: &[i64], epsilon: f64) -> Built {
     let square = unary(b, TensorOp::Square, x)?;
     let mean = reduce(b, TensorOp::Mean, square, axes, true)?;
     let sum = binary(b, TensorOp::Add, mean, epsilon)?;
     let root = unary(b, TensorOp::Sqrt, sum)?;
-    binary(b, TensorOp::Divide, x, root)
+    multiplied_by_reciprocal(b, x, root)
 }
 
 fn standardised(b: &mut GraphBuilder, x: TensorId, axes: &[i64], epsilon: f64) -> Built {

@@ -73,6 +73,11 @@ pub(super) struct BodyParam {
 pub(super) enum BodyForm {
     /// A thread has an element.
     Each,
+    /// A thread has an element, and its number among all in row-major order tells which.
+    Numbered,
+    /// A block of 32 threads has a square of 32 rows, along this axis, and 32 columns, along the last axis: a thread has a
+    /// column of it.
+    Tiled { row_axis: u8 },
     /// A block of 32 threads has a row, of so many levels of pairs of blocks of 4,096 elements.
     Block { n_levels: u8 },
     /// A thread has a row, in a loop.
@@ -89,7 +94,7 @@ pub(super) enum BodyForm {
 
 impl BodyForm {
     pub(super) fn has_blocks(self) -> bool {
-        matches!(self, BodyForm::Block { .. } | BodyForm::SplitBlock)
+        matches!(self, BodyForm::Tiled { .. } | BodyForm::Block { .. } | BodyForm::SplitBlock)
     }
 }
 
@@ -114,6 +119,8 @@ pub(super) struct BodyPlace {
     pub(super) strides: Vec<BodyStride>,
     /// The parameter that is added, if any.
     pub(super) offset: Option<u16>,
+    /// True if it is the number of the element, and the offset, in a [`BodyForm::Numbered`].
+    pub(super) is_number: bool,
 }
 
 /// An element of an array parameter.

@@ -39,6 +39,8 @@ pub(super) enum ExpressionKind {
     Place(Layout),
     /// It is a constant, by its bits.
     Constant(u64),
+    /// It is a number of elements, by its bits: a constant of the plan, and a parameter of its kernels.
+    Count(u64),
     /// It is a number given at each run.
     Number(u32),
     /// It is the result of an elementwise op.
@@ -170,7 +172,7 @@ impl ExpressionArena {
                 map.apply(&layout).map(|layout| ExpressionKind::Load(source, layout))
             }
             ExpressionKind::Place(layout) => map.apply(&layout).map(ExpressionKind::Place),
-            ExpressionKind::Constant(_) | ExpressionKind::Number(_) => Some(kind),
+            ExpressionKind::Constant(_) | ExpressionKind::Count(_) | ExpressionKind::Number(_) => Some(kind),
             ExpressionKind::Apply(op, operands) => {
                 let operands: Option<Vec<_>> = operands.iter().map(|&operand| self.view(operand, map)).collect();
                 operands.map(|operands| ExpressionKind::Apply(op, operands))

@@ -1,6 +1,7 @@
 //! Merges the axes of a kernel: those of one element go, and neighbours that all accesses go through in step become one.
 
 use crate::layout::Layout;
+use crate::reference::N_LANES;
 
 /// The least length, and the least number, of rows that elements are dealt out by.
 const MIN_ROW: u64 = 64;
@@ -66,6 +67,31 @@ impl MergedAxes {
             return;
         }
         self.inner.extend(self.outer.pop());
+    }
+
+    /// Returns the axis, other than the last, along which neighbours are neighbours in memory for some layout that leaps
+    /// along the last one.
+    pub(super) fn transposed_axis(&self, layouts: &[Layout]) -> Option<usize> {
+        let [rows @ .., columns] = &self.outer[..] else { return None };
+        if !self.inner.is_empty() || *columns < N_LANES as u64 {
+            return None;
+        }
+        layouts.iter().find_map(|layout| {
+            let strides = self.strides(layout);
+            let leaps = strides[rows.len()].abs() > 1;
+            (0..rows.len()).find(|&axis| leaps && strides[axis].abs() == 1 && rows[axis] >= N_LANES as u64)
+        })
+    }
+
+    /// Returns true if elements lie along rows that are too short for the vectors of a grid of several axes.
+    pub(super) fn has_short_rows(&self) -> bool {
+        self.inner.is_empty() && self.outer.len() > 1 && self.outer.last().is_some_and(|&length| length < MIN_ROW)
+    }
+
+    /// Returns true if the elements of a layout follow each other in the order of the axes.
+    pub(super) fn is_dense(&self, layout: &Layout) -> bool {
+        let extents = [&self.outer[..], &self.inner[..]].concat();
+        self.strides(layout) == Layout::dense(&extents).strides
     }
 
     /// Returns the strides of a layout along the merged axes.

@@ -34,7 +34,7 @@ fn composites_have_the_bits_of_their_formulas() {
     check_same(
         "%r = softmax %x",
         "%a = max %x, axes=(1), keepdims=true\n%b = subtract %x, %a\n%c = exp %b\n\
-         %d = sum %c, axes=(1), keepdims=true\n%r = divide %c, %d",
+         %d = sum %c, axes=(1), keepdims=true\n%e = divide 1.0, %d\n%r = multiply %c, %e",
     );
     check_same(
         "%r = var %x, axes=(0)",

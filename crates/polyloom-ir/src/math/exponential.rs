@@ -139,6 +139,13 @@ pub(super) fn exp2(x: Expr<'_>) -> Expr<'_> {
     scale((x - n.float).polynomial(if x.is_f64() { &EXP2_F64 } else { &EXP2_F32 }), n)
 }
 
+/// `2^(x factor) + 1` for an `f32` product from 0 to 126, rounded once after the polynomial.
+pub(super) fn exp2_plus_one(x: Expr<'_>, factor: f64) -> Expr<'_> {
+    let n = nearest_integer(x, factor);
+    let fraction = x.fma(factor, -n.float);
+    fraction.polynomial(&EXP2_F32).fma(power_of_two(n.low_bits, 0), 1.0)
+}
+
 /// `e^x` as `power (1 + r + rest)`, all divided by `2^down`.
 struct ExpParts<'g> {
     power: Expr<'g>,

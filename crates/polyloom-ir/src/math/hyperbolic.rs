@@ -4,10 +4,11 @@
 //! as such a sum too. Quotients and roots are corrected for their rounding errors, so that hardly more than the
 //! last rounding is left.
 
-use super::exponential::{exp_sum, expm1_sum};
+use super::exponential::{exp_sum, exp2_plus_one, expm1_sum};
 use super::inverse_trigonometric::rough_reciprocal;
 use super::logarithm::log1p_sum;
 use crate::expression::Expr;
+use std::f64::consts::LOG2_E;
 
 /// The magnitude of `x`, but no more than `largest`; NaN stays NaN.
 fn limited_magnitude<'g>(x: Expr<'g>, largest: f64) -> Expr<'g> {
@@ -43,9 +44,37 @@ pub(super) fn cosh(x: Expr<'_>) -> Expr<'_> {
     half + half
 }
 
-/// Hyperbolic tangent: with `e = e^(2 |x|) - 1`, the quotient `e / (e + 2)`.
+/// `(tanh(a) / a - 1) / a^2` by `a^2` for `a` up to [`TANH_MIDDLE`], minimax in `f32`: error of the whole 2^-30.1.
+const TANH_F32: [f64; 8] = [
+    -0.3333332539,
+    0.1333309710,
+    -0.05394392833,
+    0.02174630761,
+    -0.008509383537,
+    0.002973873634,
+    -0.0007750654477,
+    0.0001046354082,
+];
+/// From here on rounding errors of `2 / (e^(2 a) + 1)` are small beside the tangent, and those of the polynomial are not.
+const TANH_MIDDLE: f64 = 1.05;
+
+/// Hyperbolic tangent.
 pub(super) fn tanh(x: Expr<'_>) -> Expr<'_> {
-    let doubled = limited_magnitude(x, if x.is_f64() { 22.0 } else { 11.0 }) * 2.0;
+    if x.is_f64() { tanh_f64(x) } else { tanh_f32(x) }
+}
+
+/// Near zero `a` plus a polynomial, farther out `1 - 2 / (e^(2 a) + 1)`: one division, and no correction.
+fn tanh_f32(x: Expr<'_>) -> Expr<'_> {
+    let a = limited_magnitude(x, 9.25);
+    let square = a * a;
+    let near = (a * square.polynomial(&TANH_F32)).fma(square, a);
+    let far = 1.0 - 2.0 / exp2_plus_one(a, 2.0 * LOG2_E);
+    a.lt(TANH_MIDDLE).select(near, far).copysign(x)
+}
+
+/// With `e = e^(2 |x|) - 1`, the quotient `e / (e + 2)`.
+fn tanh_f64(x: Expr<'_>) -> Expr<'_> {
+    let doubled = limited_magnitude(x, 22.0) * 2.0;
     let (e, e_rest) = expm1_sum(doubled, 0);
     let denominator = e + 2.0;
     // The error of the sum takes the longer form, because its greater operand is not known.

@@ -162,6 +162,7 @@ impl FunctionLowering<'_, '_> {
             tile_columns: FxHashMap::default(),
             facts: None,
             wide: FxHashMap::default(),
+            stored_rows: super::stored_rows::StoredRows::default(),
             exec: ExecMask::Full,
             exec_slot: None,
             maybe_none: false,

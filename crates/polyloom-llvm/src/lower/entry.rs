@@ -236,6 +236,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
             tile_columns: FxHashMap::default(),
             facts: self.facts,
             wide: FxHashMap::default(),
+            stored_rows: super::stored_rows::StoredRows::default(),
             exec,
             exec_slot: None,
             maybe_none: false,

@@ -77,6 +77,21 @@ impl FunctionLowering<'_, '_> {
         ir.switch_to(is_full);
         Ok(Some(ValueRep::Uniform(n_threads)))
     }
+
+    /// Returns the smaller of two constant integers, which ends of loops over some of the threads are; LLVM would fold it
+    /// after loops have been lowered.
+    pub(super) fn least_constant(&self, inst: Inst) -> Result<Option<ValueRep>> {
+        let data = &self.func.insts[inst];
+        if !self.scalar_of(data.results[0])?.is_signed_int() {
+            return Ok(None);
+        }
+        let constant = |value: Value| -> Result<Option<(Val, i64)>> {
+            let ValueRep::Uniform(value) = self.rep(value)? else { return Ok(None) };
+            Ok(self.ir.as_int_const(value).map(|n| (value, n)))
+        };
+        let (a, b) = (constant(data.operands[0])?, constant(data.operands[1])?);
+        Ok(a.zip(b).map(|(a, b)| ValueRep::Uniform(if a.1 <= b.1 { a.0 } else { b.0 })))
+    }
 }
 
 fn computed(func: &Function, value: Value) -> Option<(Op, &[Value])> {

@@ -307,6 +307,7 @@ impl FunctionLowering<'_, '_> {
 
     /// Stores all elements of each lane's row. The stores are in the order of the row's elements.
     fn store_interleaved(&mut self, stores: &[Inst]) -> Result<()> {
+        self.forget_stored_rows();
         self.has_effects = true;
         let func = self.func;
         let operands: SmallVec<[&[Value]; 4]> = stores.iter().map(|&store| &func.insts[store].operands[..]).collect();

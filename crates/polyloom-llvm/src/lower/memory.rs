@@ -106,6 +106,9 @@ impl FunctionLowering<'_, '_> {
     pub(crate) fn array_load(&mut self, inst: Inst) -> Result<ValueRep> {
         let func = self.func;
         let data = &func.insts[inst];
+        if let Some(stored) = self.stored_row(inst)? {
+            return Ok(stored);
+        }
         let array = self.array(data.operands[0])?;
         let loaded = self.with_unwrapped(&data.operands[1..], |this, reps, values| {
             let address = this.address(array, values, reps)?;
@@ -198,7 +201,7 @@ impl FunctionLowering<'_, '_> {
             this.store_to(array, address, value)?;
             Ok(Reps::new())
         })?;
-        Ok(())
+        self.note_stored_row(inst)
     }
 
     pub(super) fn store_to(&mut self, array: usize, address: GroupAddress, value: ValueRep) -> Result<()> {

@@ -54,6 +54,7 @@ mod private_arrays;
 mod private_copies;
 mod reciprocals;
 mod row_tiles;
+mod stored_rows;
 mod strategy;
 mod tile_access;
 mod tiled_loop;
@@ -131,6 +132,7 @@ pub(crate) struct FunctionLowering<'a, 'c> {
     facts: Option<&'a ArgFacts>,
     /// 64-bit counterparts of 32-bit indices, computed in 64 bits so that addresses need no sign extension in loops.
     wide: FxHashMap<Val, Val>,
+    stored_rows: stored_rows::StoredRows,
     exec: ExecMask,
     exec_slot: Option<Val>,
     /// Whether, on some path to here, no lane is executing any more.
@@ -250,6 +252,9 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
     fn plain(&mut self, inst: Inst) -> Result<()> {
         let func = self.func;
         let data = &func.insts[inst];
+        if data.op != Op::ArrayStore {
+            self.note_stored_row(inst)?;
+        }
         let rep = match (data.op, &data.imm) {
             (Op::Const, Imm::Bits(bits)) => ValueRep::Uniform(self.constant(self.scalar_of(data.results[0])?, *bits)),
             (Op::Tid, Imm::Axis(axis)) => self.tid(*axis)?,
@@ -299,6 +304,7 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
             }
             (Op::Select, _) if let Some(rep) = self.wrap_index_by_branch(inst)? => rep,
             (Op::Min, _) if let Some(rep) = self.end_in_full_block(inst)? => rep,
+            (Op::Min, _) if let Some(rep) = self.least_constant(inst)? => rep,
             (Op::Div | Op::Mod, _) if let Some(rep) = self.share_quotient(inst)? => rep,
             _ => match self.over_cube(inst)? {
                 Some(rep) => rep,

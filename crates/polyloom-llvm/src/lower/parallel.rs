@@ -34,13 +34,18 @@ impl FunctionLowering<'_, '_> {
         let is_signed = self.scalar_of(counter)?.is_signed_int();
         let in_64_bits = |value| if is_signed { ir.sext_to_64(value) } else { ir.int_cast(value, wide) };
         let (first, end) = (in_64_bits(lo), in_64_bits(hi));
-        let n_groups = ir.as_int_const(ir.sub(end, first)).filter(|n| *n > 0 && n % i64::from(lanes) == 0);
+        let n = ir.as_int_const(ir.sub(end, first)).filter(|&n| n > 0);
+        // A few iterations, as of the last steps of a tree, are one group of as many lanes.
+        let few = n.and_then(|n| u32::try_from(n).ok()).filter(|&n| n < lanes && n.is_power_of_two());
+        let lanes = few.unwrap_or(lanes);
+        let n_groups = n.filter(|n| n % i64::from(lanes) == 0);
         let outside = (self.exec, self.exec_slot, self.maybe_none, self.has_effects, self.bail_out.take());
         self.lanes = lanes;
         let mut group = |at: Val, exec, bail_out| {
             let base = ir.int_cast(at, ty);
             self.wide.insert(base, at);
-            self.values[counter] = Some(ValueRep::Affine { base, stride: 1 });
+            self.values[counter] =
+                Some(if lanes == 1 { ValueRep::Uniform(base) } else { ValueRep::Affine { base, stride: 1 } });
             (self.exec, self.exec_slot, self.maybe_none, self.has_effects) = (exec, None, false, false);
             self.bail_out = bail_out;
             self.iteration(body)?;

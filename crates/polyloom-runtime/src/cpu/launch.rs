@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Launches estimated shorter than this run as one call on the calling thread.
-const AT_ONCE_NS: f32 = 10_000.0;
+const AT_ONCE_NS: f32 = 6_000.0;
 /// One in so many small launches is timed.
 const TIMED_EVERY: u64 = 64;
 

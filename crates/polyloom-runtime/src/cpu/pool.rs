@@ -67,8 +67,25 @@ pub(super) fn n_cores() -> usize {
     *N_CORES
 }
 
+/// Says whether work is worth waking workers that sleep. Those that look for work join it in any case.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Sleepers {
+    Wake,
+    LetSleep,
+}
+
 /// Runs `own` on this thread while up to `n_helpers` workers run `task`. Returns when all that joined have left.
 pub(crate) fn with_helpers<R>(n_helpers: usize, task: &(dyn Fn() + Sync), own: impl FnOnce() -> R) -> R {
+    with_helpers_and(Sleepers::Wake, n_helpers, task, own)
+}
+
+/// As [`with_helpers`], for work that may be too short to wake workers for.
+pub(crate) fn with_helpers_and<R>(
+    sleepers: Sleepers,
+    n_helpers: usize,
+    task: &(dyn Fn() + Sync),
+    own: impl FnOnce() -> R,
+) -> R {
     if n_helpers == 0 {
         return own();
     }
@@ -84,7 +101,7 @@ pub(crate) fn with_helpers<R>(n_helpers: usize, task: &(dyn Fn() + Sync), own: i
         core: core(),
     });
     let _withdraw = WithdrawGuard { pool, offer: &offer };
-    pool.post(&offer, n_helpers);
+    pool.post(&offer, n_helpers, sleepers);
     own()
 }
 
@@ -173,7 +190,7 @@ impl ThreadPool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn post(&'static self, offer: &Arc<TaskOffer>, n_helpers: usize) {
+    fn post(&'static self, offer: &Arc<TaskOffer>, n_helpers: usize, sleepers: Sleepers) {
         let mut state = self.lock();
         while state.n_workers < n_helpers {
             let builder = std::thread::Builder::new().name("polyloom-worker".to_owned());
@@ -183,7 +200,7 @@ impl ThreadPool {
         }
         state.offers.push_back(offer.clone());
         self.n_offers.store(state.offers.len(), Ordering::Release);
-        let n_wakes = state.n_sleeping.min(n_helpers).min(N_WAKES);
+        let n_wakes = if sleepers == Sleepers::Wake { state.n_sleeping.min(n_helpers).min(N_WAKES) } else { 0 };
         drop(state);
         self.wake_workers(n_wakes);
     }

@@ -11,6 +11,7 @@ use super::copies::HelperCopies;
 use super::device::Tier;
 use super::kernel::{KernelInner, VariantState};
 use super::output::OrderedOutput;
+use super::pool::Sleepers;
 use super::{pool, tiers};
 use crate::device::{DeviceFailure, DeviceId};
 use crate::error::{LaunchError, Trap};
@@ -25,10 +26,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Work that makes one more helper worth waking.
-const NS_PER_HELPER: f32 = 20_000.0;
+/// Work that makes one more helper worth having, if it looks for work.
+const NS_PER_HELPER: f32 = 5_000.0;
+/// Work that is worth waking helpers for: waking one takes the caller about 3 microseconds.
+const WAKING_NS: f32 = 10_000.0;
 /// Shortest chunk, because claiming it is negligible.
-const MIN_CHUNK_NS: f32 = 5_000.0;
+const MIN_CHUNK_NS: f32 = 2_000.0;
 /// Longest chunk, because cancelling between chunks is prompt.
 const MAX_CHUNK_NS: f32 = 1_000_000.0;
 /// Length of a first chunk when the pace is a guess.
@@ -188,7 +191,8 @@ impl<'a> RunningLaunch<'a> {
                 self.copies.lock().unwrap_or_else(PoisonError::into_inner).push(copies);
             }
         };
-        pool::with_helpers(n_helpers, &help, || {
+        let sleepers = if ns_left < WAKING_NS { Sleepers::LetSleep } else { Sleepers::Wake };
+        pool::with_helpers_and(sleepers, n_helpers, &help, || {
             // SAFETY: the caller vouches for the arguments.
             while unsafe { caller.take_chunk(self.share(n_participants)) }.is_some() {
                 watch.look(self);

@@ -54,6 +54,10 @@ struct BodyAssembler<'a> {
     spilled: &'a [SpilledExpression],
     buffers: &'a mut PlanBuffers,
     axes: MergedAxes,
+    /// True if threads are numbered along all axes.
+    is_numbered: bool,
+    /// The axis that squares of elements have rows along, if they are visited in squares.
+    row_axis: Option<usize>,
     is_wide: bool,
     params: Vec<BodyParam>,
     args: Vec<PlanArg>,
@@ -88,6 +92,8 @@ impl<'a> BodyAssembler<'a> {
         let is_wide = layouts.iter().any(|layout| {
             layout.place_range().is_some_and(|(least, most)| most - least > limit) || layout.n_elements() > limit as u64
         });
+        let row_axis = if is_each { axes.transposed_axis(&layouts) } else { None };
+        let is_numbered = is_each && !is_wide && axes.has_short_rows();
         BodyAssembler {
             graph,
             draft,
@@ -95,6 +101,8 @@ impl<'a> BodyAssembler<'a> {
             spilled,
             buffers,
             axes,
+            is_numbered,
+            row_axis,
             is_wide,
             params: Vec::new(),
             args: Vec::new(),
@@ -170,7 +178,11 @@ impl<'a> BodyAssembler<'a> {
     fn form(&self) -> BodyForm {
         let n: u64 = self.axes.inner.iter().product();
         match &self.draft.space {
-            DraftSpace::Each(_) if self.axes.inner.is_empty() => BodyForm::Each,
+            DraftSpace::Each(_) if self.is_numbered => BodyForm::Numbered,
+            DraftSpace::Each(_) if self.axes.inner.is_empty() => match self.row_axis {
+                Some(axis) => BodyForm::Tiled { row_axis: axis as u8 },
+                None => BodyForm::Each,
+            },
             // The row of a vector that all others share is loaded by lanes, which a grid of two axes cannot.
             DraftSpace::Each(_) => BodyForm::Block { n_levels: 0 },
             DraftSpace::Scan(_) => BodyForm::Scan,
@@ -192,8 +204,17 @@ impl<'a> BodyAssembler<'a> {
 
     fn grid(&self, form: BodyForm) -> KernelGrid {
         let outer = &self.axes.outer;
+        if let BodyForm::Tiled { row_axis } = form {
+            let is_tiled = |axis: usize| axis == usize::from(row_axis) || axis + 1 == outer.len();
+            let tiles = outer.iter().enumerate();
+            let tiles = tiles.map(|(axis, &n)| if is_tiled(axis) { n.div_ceil(N_LANES as u64) } else { n });
+            return KernelGrid::Blocks { n_blocks: tiles.product(), n_threads: N_LANES as u32 };
+        }
         if form.has_blocks() {
             return KernelGrid::Blocks { n_blocks: outer.iter().product(), n_threads: N_LANES as u32 };
+        }
+        if form == BodyForm::Numbered {
+            return KernelGrid::Threads(vec![outer.iter().product()]);
         }
         let n_merged = outer.len().saturating_sub(MAX_THREAD_AXES - 1).max(1).min(outer.len().max(1));
         let n_merged = if outer.len() <= MAX_THREAD_AXES { 1 } else { n_merged };
@@ -260,6 +281,15 @@ impl<'a> BodyAssembler<'a> {
                 (BodyExpressionKind::Place(place), self.is_of_row(layout), 0)
             }
             ExpressionKind::Constant(bits) => (BodyExpressionKind::Constant(*bits), true, 0),
+            // A row without a loop is of one length.
+            ExpressionKind::Count(bits) if matches!(self.form(), BodyForm::Unrolled(_)) => {
+                (BodyExpressionKind::Constant(*bits), true, 0)
+            }
+            ExpressionKind::Count(bits) => {
+                let arg = PlanArg::Scalar { dtype, bits: *bits };
+                let param = self.number(NumberRole::ElementCount(*bits, dtype), arg, dtype);
+                (BodyExpressionKind::Number(param), true, 0)
+            }
             ExpressionKind::Number(index) => {
                 let param =
                     self.number(NumberRole::Given(*index, dtype), PlanArg::Number { index: *index, dtype }, dtype);

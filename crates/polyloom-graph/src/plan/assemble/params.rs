@@ -14,6 +14,7 @@ pub(super) enum NumberRole {
     Stride(usize, i64),
     Offset(usize, i64),
     Count(u64),
+    ElementCount(u64, Scalar),
     Distance(i64),
     Given(u32, Scalar),
 }
@@ -58,7 +59,8 @@ impl BodyAssembler<'_> {
     }
 
     pub(super) fn place(&mut self, layout: &Layout, offset: i64) -> BodyPlace {
-        let merged = self.axes.strides(layout);
+        let is_number = self.is_numbered && self.axes.is_dense(layout);
+        let merged = if is_number { Vec::new() } else { self.axes.strides(layout) };
         let strides = merged.into_iter().enumerate().map(|(axis, stride)| match stride {
             0 => BodyStride::Zero,
             1 => BodyStride::One,
@@ -67,7 +69,7 @@ impl BodyAssembler<'_> {
         let strides = strides.collect();
         let n_params = self.params.len();
         let offset = (offset != 0).then(|| self.integer(NumberRole::Offset(n_params, offset), offset));
-        BodyPlace { strides, offset }
+        BodyPlace { strides, offset, is_number }
     }
 
     pub(super) fn integer(&mut self, role: NumberRole, value: i64) -> u16 {

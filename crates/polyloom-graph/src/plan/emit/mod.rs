@@ -26,7 +26,8 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
     let mut function = ExprBuilder::kernel_with(&body.name(), &params, |b, params| {
         let emitter = BodyEmitter::new(body, b, params);
         match body.form {
-            BodyForm::Each => emitter.each(),
+            BodyForm::Each | BodyForm::Numbered => emitter.each(),
+            BodyForm::Tiled { row_axis } => emitter.tiled(usize::from(row_axis)),
             BodyForm::Scan => emitter.scan(),
             _ => emitter.rows(),
         }
@@ -87,11 +88,17 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
 
     fn outer_coordinates(&self) -> Vec<Expr<'g>> {
         let axes = &self.body.outer;
+        if matches!(self.body.form, BodyForm::Tiled { .. }) {
+            return Vec::new();
+        }
         if self.body.form.has_blocks() {
             return self.split(self.widened(self.b.block_idx(0)), axes);
         }
         if axes.is_empty() {
             return Vec::new();
+        }
+        if self.body.form == BodyForm::Numbered {
+            return self.split(self.widened(self.b.tid(0)), axes);
         }
         let n_merged = if axes.len() <= MAX_THREAD_AXES { 1 } else { axes.len() - (MAX_THREAD_AXES - 1) };
         let mut coordinates = self.split(self.widened(self.b.tid(0)), &axes[..n_merged]);
@@ -102,14 +109,18 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
 
     /// Returns the coordinates of an element from its number in row-major order.
     fn split(&self, number: Expr<'g>, axes: &[BodyExtent]) -> Vec<Expr<'g>> {
+        let extents: Vec<Expr<'g>> = axes.iter().map(|&axis| self.extent(axis)).collect();
+        self.split_by(number, &extents)
+    }
+
+    fn split_by(&self, number: Expr<'g>, extents: &[Expr<'g>]) -> Vec<Expr<'g>> {
         let mut coordinates = Vec::new();
         let mut rest = number;
-        for &axis in axes.iter().skip(1).rev() {
-            let extent = self.extent(axis);
+        for &extent in extents.iter().skip(1).rev() {
             coordinates.push(self.b.op(Op::Mod, &[rest, extent]));
             rest = self.b.op(Op::FloorDiv, &[rest, extent]);
         }
-        if !axes.is_empty() {
+        if !extents.is_empty() {
             coordinates.push(rest);
         }
         coordinates.reverse();
@@ -128,6 +139,10 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
     }
 
     fn place(&self, place: &BodyPlace, inner: &[Expr<'g>]) -> Expr<'g> {
+        if place.is_number {
+            let number = self.widened(self.b.tid(0));
+            return place.offset.map_or(number, |param| self.params[param as usize] + number);
+        }
         let coordinates = self.outer.iter().chain(inner);
         let terms = coordinates.zip(&place.strides).filter_map(|(&coordinate, stride)| match stride {
             BodyStride::Zero => None,
@@ -221,6 +236,30 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
                 self.store_value(store, &element);
             }
         }
+    }
+
+    /// Goes down the rows of a square, so that what neighbouring columns load far from each other stays in cache.
+    fn tiled(&self, row_axis: usize) {
+        let (b, n_lanes) = (self.b, N_LANES as i64);
+        let extents: Vec<Expr<'g>> = self.body.outer.iter().map(|&axis| self.extent(axis)).collect();
+        let column_axis = extents.len() - 1;
+        let in_tiles = |(axis, &extent): (usize, &Expr<'g>)| match axis == row_axis || axis == column_axis {
+            true => b.op(Op::FloorDiv, &[extent + (n_lanes - 1), b.int(self.place_type(), n_lanes)]),
+            false => extent,
+        };
+        let tiles: Vec<Expr<'g>> = extents.iter().enumerate().map(in_tiles).collect();
+        let tile = self.split_by(self.widened(b.block_idx(0)), &tiles);
+        let column = tile[column_axis] * n_lanes + self.widened(b.thread_idx(0));
+        let first = tile[row_axis] * n_lanes;
+        let end = (first + n_lanes).min(extents[row_axis]);
+        b.if_then(column.lt(extents[column_axis]), || {
+            b.for_range(first, end, 1, [], |row, []| {
+                let mut outer = tile.clone();
+                (outer[row_axis], outer[column_axis]) = (row, column);
+                BodyEmitter { outer, ..BodyEmitter::new(self.body, b, self.params) }.each();
+                []
+            });
+        });
     }
 
     fn store_value(&self, store: &BodyStore, element: &Element<'g>) {

@@ -154,7 +154,7 @@ impl Translator<'_> {
             }
             (TensorOp::ElementCount, _) => {
                 let n: u64 = ints(&attributes[0]).iter().map(|&axis| operands[0].extents[axis as usize]).product();
-                self.arena.intern(ExpressionKind::Constant(convert(Scalar::U64, n, dtype)), dtype)
+                self.arena.intern(ExpressionKind::Count(convert(Scalar::U64, n, dtype)), dtype)
             }
             (TensorOp::Rand | TensorOp::Randn, _) => {
                 let seed = self.broadcast(&operands[0], extents);
@@ -201,7 +201,7 @@ impl Translator<'_> {
         let (mut n_ops, mut n_loads) = (0, 0);
         self.arena.visit(expressions, |id| match self.arena.get(id).kind {
             ExpressionKind::Load(..) => n_loads += 1,
-            ExpressionKind::Constant(_) | ExpressionKind::Number(_) => {}
+            ExpressionKind::Constant(_) | ExpressionKind::Count(_) | ExpressionKind::Number(_) => {}
             _ => n_ops += 1,
         });
         (n_ops, n_loads)
