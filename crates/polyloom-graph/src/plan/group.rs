@@ -5,7 +5,7 @@
 //! waits for a later one.
 
 use super::expression::{ExpressionArena, ExpressionId, ExpressionKind, Source, ViewMap};
-use super::reduction::{ReductionSpace, RowRange};
+use super::reduction::{ReductionSpace, RowForm, RowRange};
 use super::translate::{StoredKind, TranslatedGraph};
 use crate::layout::Layout;
 use crate::op::TensorOp;
@@ -215,6 +215,10 @@ fn fit(
             let all = [&space.outer[..], &space.inner[..]].concat();
             let is_permuted = space.order.len() == extents.len()
                 && space.order.iter().zip(&all).all(|(&axis, &extent)| extents[axis] == extent);
+            // A thread that goes down a column a second time finds nothing of it in cache.
+            if is_permuted && space.form == RowForm::Loop {
+                return None;
+            }
             if is_permuted {
                 let map = ViewMap::Permute(space.order.clone());
                 return Some((arena.view(value, &map)?, layout.permuted(&space.order), false));

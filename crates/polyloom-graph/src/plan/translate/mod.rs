@@ -33,7 +33,7 @@ pub(super) struct StoredValue {
 }
 
 /// The ways in which the elements of a stored value are found.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) enum StoredKind {
     /// Each by itself, by an expression over the extents.
     Elementwise(ExpressionId),
@@ -256,6 +256,15 @@ impl Translator<'_> {
     fn store(&mut self, dtype: Scalar, extents: &[u64], kind: StoredKind) -> u32 {
         self.stored.push(StoredValue { dtype, extents: extents.to_vec(), kind, is_output: false });
         self.stored.len() as u32 - 1
+    }
+
+    /// Stores what a reduction gives, unless it is stored already. [`Translator::outputs`] copies what two outputs share.
+    fn store_once(&mut self, dtype: Scalar, extents: &[u64], kind: StoredKind) -> u32 {
+        let is_known = |known: &StoredValue| known.dtype == dtype && known.extents == extents && known.kind == kind;
+        match self.stored.iter().position(is_known) {
+            Some(known) => known as u32,
+            None => self.store(dtype, extents, kind),
+        }
     }
 
     /// Stores an expression, unless it is stored already, and returns the load of it.

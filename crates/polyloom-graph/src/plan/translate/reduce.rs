@@ -27,7 +27,7 @@ impl Translator<'_> {
         let partials = form.partial_extents(&outer, &inner);
         let stored = if partials.is_empty() {
             let space = ReductionSpace { outer: outer.clone(), inner, order, form, range: RowRange::Whole };
-            self.store(dtype, &outer, StoredKind::Reduction { op, operands: vec![rows], space })
+            self.store_once(dtype, &outer, StoredKind::Reduction { op, operands: vec![rows], space })
         } else {
             self.reduce_in_parts(
                 op,
@@ -67,7 +67,7 @@ impl Translator<'_> {
         let range = space.range;
         let parts_space = ReductionSpace { outer: parts.clone(), ..space };
         let partials =
-            self.store(accumulator, &parts, StoredKind::Reduction { op, operands: vec![operand], space: parts_space });
+            self.store_once(accumulator, &parts, StoredKind::Reduction { op, operands: vec![operand], space: parts_space });
         let n_outer: u64 = outer.iter().product();
         let mut totals = partials;
         if range == RowRange::Lane {
@@ -88,9 +88,9 @@ impl Translator<'_> {
             if n_blocks == 1 {
                 let flat = self.viewed(combined, &extents, &ViewMap::Reshape(outer.clone()));
                 let converted = self.converted(flat, dtype);
-                return self.store(dtype, &outer, StoredKind::Elementwise(converted));
+                return self.store_once(dtype, &outer, StoredKind::Elementwise(converted));
             }
-            totals = self.store(accumulator, &extents, StoredKind::Elementwise(combined));
+            totals = self.store_once(accumulator, &extents, StoredKind::Elementwise(combined));
         }
         let first: Vec<i64> = Layout::dense(&outer).strides.iter().map(|stride| stride * n_blocks as i64).collect();
         let combined = ExpressionKind::Combined {
@@ -103,7 +103,7 @@ impl Translator<'_> {
         };
         let combined = self.arena.intern(combined, accumulator);
         let converted = self.converted(combined, dtype);
-        self.store(dtype, &outer, StoredKind::Elementwise(converted))
+        self.store_once(dtype, &outer, StoredKind::Elementwise(converted))
     }
 }
 
