@@ -1,7 +1,7 @@
 //! One launch under way: cutting the grid into chunks, and what compiled code calls back.
 //!
-//! Chunks are claimed one by one by the calling thread and its helpers, each a share of what is left, so that threads
-//! of uneven length even out. Every chunk is timed: the pace of the launch so far sets the length of the next chunk
+//! Chunks are claimed one by one by the calling thread, from the first threads on, and its helpers, from the last ones on,
+//! each a share of what is left, so that threads of uneven length even out. Every chunk is timed: the pace of the launch so far sets the length of the next chunk
 //! and, kept with the variant, the way the next launch goes about it.
 
 use super::affinity::AffinityGuard;
@@ -22,8 +22,9 @@ use polyloom_codegen::{KernelEntry, LaunchContext};
 use polyloom_ir::{MAX_DIMS, Span};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// Work that makes one more helper worth having, if it looks for work.
@@ -52,8 +53,7 @@ pub(crate) struct RunningLaunch<'a> {
     grid: [u64; MAX_DIMS],
     rank: u8,
     n_threads: u64,
-    /// First thread that nobody has claimed.
-    next: AtomicU64,
+    unclaimed: UnclaimedThreads,
     /// Nanoseconds a thread, as measured so far: the bits of an `f32`.
     pace: AtomicU32,
     stop: AtomicBool,
@@ -67,6 +67,37 @@ pub(crate) struct RunningLaunch<'a> {
     candidate: AtomicU8,
     /// Number of samples that the launch has given of it.
     n_samples: AtomicU32,
+}
+
+/// The threads that nobody has claimed.
+struct UnclaimedThreads(Mutex<Range<u64>>);
+
+impl UnclaimedThreads {
+    fn lock(&self) -> MutexGuard<'_, Range<u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn n_left(&self) -> u64 {
+        let left = self.lock();
+        left.end - left.start
+    }
+
+    /// Claims so many of the first threads, or all that are left.
+    fn take_first(&self, size: u64) -> Range<u64> {
+        let mut left = self.lock();
+        let begin = left.start;
+        left.start = left.end.min(begin.saturating_add(size));
+        begin..left.start
+    }
+
+    /// Claims so many of the last threads, and fewer than a grain more so that chunks begin at multiples of it.
+    fn take_last(&self, size: u64, grain: u64) -> Range<u64> {
+        let mut left = self.lock();
+        let end = left.end;
+        let begin = end.saturating_sub(size);
+        left.end = left.start.max(begin - begin % grain);
+        left.end..end
+    }
 }
 
 /// Says that chunks choose for themselves.
@@ -111,7 +142,7 @@ impl<'a> RunningLaunch<'a> {
             grid,
             rank,
             n_threads,
-            next: AtomicU64::new(0),
+            unclaimed: UnclaimedThreads(Mutex::new(0..n_threads)),
             pace: AtomicU32::new(variant.ns_per_thread().to_bits()),
             stop: AtomicBool::new(false),
             trap: OnceLock::new(),
@@ -312,7 +343,7 @@ impl<'a> RunningLaunch<'a> {
     }
 
     fn n_left(&self) -> u64 {
-        self.n_threads.saturating_sub(self.next.load(Ordering::Relaxed))
+        self.unclaimed.n_left()
     }
 
     fn pace(&self) -> f32 {
@@ -395,11 +426,15 @@ impl<'a> LaunchParticipant<'a> {
         }
         // Otherwise a chunk of no threads would be claimed for ever and have no pace.
         let size = size.max(1);
-        let begin = run.next.fetch_add(size, Ordering::Relaxed);
-        if begin >= run.n_threads {
+        // Helpers begin at the end, so that launches one after the other find most of their data in the caches of the same
+        // cores. What is printed goes out in order.
+        let grain = if run.blocks.is_some() { 1 } else { GRAIN };
+        let is_from_end = !self.is_caller && !run.kernel.prints;
+        let Range { start: begin, end } =
+            if is_from_end { run.unclaimed.take_last(size, grain) } else { run.unclaimed.take_first(size) };
+        if begin == end {
             return None;
         }
-        let end = (begin + size).min(run.n_threads);
         if run.kernel.prints {
             self.prints_directly.set(self.is_caller && run.output.is_next(begin));
         }

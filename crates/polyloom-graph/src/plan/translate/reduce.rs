@@ -66,8 +66,11 @@ impl Translator<'_> {
         };
         let range = space.range;
         let parts_space = ReductionSpace { outer: parts.clone(), ..space };
-        let partials =
-            self.store_once(accumulator, &parts, StoredKind::Reduction { op, operands: vec![operand], space: parts_space });
+        let partials = self.store_once(
+            accumulator,
+            &parts,
+            StoredKind::Reduction { op, operands: vec![operand], space: parts_space },
+        );
         let n_outer: u64 = outer.iter().product();
         let mut totals = partials;
         if range == RowRange::Lane {
