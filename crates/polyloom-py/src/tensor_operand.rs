@@ -29,13 +29,13 @@ pub(crate) fn plain_tensor<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> 
         return plain_array(object);
     }
     if let Ok(array) = object.cast::<ArrayBase>() {
-        let device = array.get().device();
-        if device != DeviceId::Cpu {
-            let message = format!("is on device '{device}', and ops run on the CPU: pass .to('cpu') of it");
-            return Err(PyValueError::new_err(message));
-        }
         if array.get().element().is_some() {
             return Err(PyTypeError::new_err("is an array of vectors or matrices: pass .numpy() of it"));
+        }
+        let device = array.get().device();
+        if device != DeviceId::Cpu {
+            let message = format!("has elements on device '{device}' that ops do not take there: pass .to('cpu') of it");
+            return Err(PyValueError::new_err(message));
         }
         return plain_array(&object.getattr("_storage")?);
     }

@@ -2,7 +2,7 @@
 
 use crate::dlpack::DlTensor;
 use crate::tensor_view::{TensorFields, TensorPackage, TensorView};
-use polyloom::Scalar;
+use polyloom::{DeviceId, Scalar};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -19,6 +19,7 @@ struct TorchFunctions {
     to_dlpack: Py<PyAny>,
     from_numpy: Py<PyAny>,
     bfloat16: Py<PyAny>,
+    is_grad_enabled: Py<PyAny>,
 }
 
 static FUNCTIONS: PyOnceLock<TorchFunctions> = PyOnceLock::new();
@@ -33,6 +34,7 @@ fn functions(py: Python<'_>) -> PyResult<&TorchFunctions> {
             to_dlpack: py.import("torch.utils.dlpack")?.getattr("to_dlpack")?.unbind(),
             from_numpy: torch.getattr("from_numpy")?.unbind(),
             bfloat16: torch.getattr("bfloat16")?.unbind(),
+            is_grad_enabled: torch.getattr("is_grad_enabled")?.unbind(),
         })
     })
 }
@@ -60,8 +62,8 @@ pub(crate) fn learn(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(true)
 }
 
-/// Reads a tensor; its capsule is put into `held`. One on a device, of another layout, or of which a gradient is asked
-/// for, is no tensor here.
+/// Reads a tensor; its capsule is put into `held`. One on a device, of another layout, or that PyTorch records, is no
+/// tensor here.
 ///
 /// # Safety
 ///
@@ -70,10 +72,15 @@ pub(crate) unsafe fn view_of<'a>(tensor: &Bound<'_, PyAny>, held: &mut SmallVec<
     let py = tensor.py();
     let Some(functions) = FUNCTIONS.get(py) else { return TensorView::Other };
     let requires_grad = tensor.getattr(pyo3::intern!(py, "requires_grad")).and_then(|flag| flag.is_truthy());
-    if requires_grad.unwrap_or(true) {
-        return TensorView::Other;
-    }
-    let Ok(capsule) = functions.to_dlpack.bind(py).call1((tensor,)) else { return TensorView::Other };
+    let capsule = match requires_grad {
+        Ok(false) => functions.to_dlpack.bind(py).call1((tensor,)),
+        // PyTorch records nothing within `torch.no_grad()`, and gives no capsule of a parameter all the same.
+        Ok(true) if !is_recording(py, functions) => tensor
+            .call_method0(pyo3::intern!(py, "detach"))
+            .and_then(|detached| functions.to_dlpack.bind(py).call1((detached,))),
+        _ => return TensorView::Other,
+    };
+    let Ok(capsule) = capsule else { return TensorView::Other };
     // SAFETY: PyTorch gives a capsule of this name, which holds a managed tensor that begins with the tensor.
     let fields = unsafe {
         let pointer = ffi::PyCapsule_GetPointer(capsule.as_ptr(), c"dltensor".as_ptr());
@@ -89,6 +96,7 @@ pub(crate) unsafe fn view_of<'a>(tensor: &Bound<'_, PyAny>, held: &mut SmallVec<
         let slice = |first: *mut i64| if n == 0 { &[][..] } else { std::slice::from_raw_parts(first, n) };
         TensorFields {
             package: TensorPackage::Torch,
+            device: DeviceId::Cpu,
             type_number: i32::from(dl.code) << 8 | i32::from(dl.bits),
             is_plain: true,
             address: dl.data as usize + dl.byte_offset as usize,
@@ -98,6 +106,11 @@ pub(crate) unsafe fn view_of<'a>(tensor: &Bound<'_, PyAny>, held: &mut SmallVec<
     };
     held.push(capsule.unbind());
     TensorView::Tensor(fields)
+}
+
+/// Returns true if PyTorch records what is done with tensors that ask for a gradient.
+fn is_recording(py: Python<'_>, functions: &TorchFunctions) -> bool {
+    functions.is_grad_enabled.bind(py).call0().and_then(|flag| flag.is_truthy()).unwrap_or(true)
 }
 
 /// Returns the element type by DLPack's number.
@@ -125,7 +138,7 @@ pub(crate) fn scalar_of(type_number: i32) -> Option<Scalar> {
 pub(crate) fn refusal(tensor: &Bound<'_, PyAny>) -> PyErr {
     let reads = |name: &str| tensor.getattr(name).and_then(|flag| flag.is_truthy()).unwrap_or(false);
     if reads("requires_grad") {
-        return PyTypeError::new_err("is a tensor that PyTorch records: ops have no gradients there; pass x.detach()");
+        return PyTypeError::new_err("is a tensor that PyTorch records, and ops have no gradients there: pass x.detach(), or call within torch.no_grad()");
     }
     if !reads("is_cpu") {
         return PyValueError::new_err("is a tensor on a device, and ops run on the CPU: pass x.cpu()");
