@@ -14,9 +14,9 @@ CASES = {
     "sum of rows": ("ops.sum(ops.multiply(a, b), axis=1)", [(6, 150), (150,)]),
     "sum of columns": ("ops.sum(ops.multiply(a, b), axis=0)", [(150, 6), (6,)]),
     "short rows": ("ops.max(ops.add(a, b), axis=1)", [(40, 5), (5,)]),
-    "long rows": ("ops.sum(a, axis=1)", [(2, 17_000)]),
+    "long rows": ("ops.sum(ops.relu(a), axis=1)", [(2, 17_000)]),
     "softmax": ("ops.softmax(ops.add(a, b), axis=1)", [(5, 70), (70,)]),
-    "layer norm": ("ops.layer_norm(a, b, b)", [(5, 130), (130,)]),
+    "layer norm": ("ops.relu(ops.layer_norm(a, b, b))", [(5, 130), (130,)]),
     "argmax": ("ops.argmax(ops.add(a, b), axis=1)", [(5, 130), (130,)]),
     "cumsum": ("ops.cumsum(ops.multiply(a, b), axis=1)", [(7, 33), (33,)]),
     "views": ("ops.transpose(ops.add(ops.flip(a), ops.reshape(b, (4, 6))))", [(4, 6), (24,)]),
@@ -130,7 +130,7 @@ def test_the_simulator_reports_what_a_group_did():
     function, values = function_of("softmax")
     function(*(loom.array(value, device="sim:0") for value in values))
     report = loom.sim.last_report()
-    assert report.counters is None or report
+    assert report["global_stores"] > 0 and report["thread_instructions"] > 1000
     used = loom.memory_report()["used"]
     given = function(*(loom.array(value, device="sim:0") for value in values))
     assert loom.memory_report()["used"] == used and given.device == "sim:0"
