@@ -53,8 +53,8 @@ def fuse(
 
     The function is analysed when it is first called. What is not a call of `ops` runs as the Python that it is, in its
     order; where analysis is not sure, calls stay apart. The result is a function with the same name, signature and
-    closure, whose tracebacks show the lines of the original. It has the attributes `explain(*args, json=False)`, `graph()`,
-    `groups`, `cache_info()` and `cache_clear()`, and `__wrapped__` is the function as it was.
+    closure, whose tracebacks show the lines of the original. It has the attributes `explain(*args, json=False)`,
+    `graph()`, `groups`, `cache_info()` and `cache_clear()`, and `__wrapped__` is the function as it was.
 
     Parameters
     ----------
@@ -156,8 +156,8 @@ def _check_kind(function: FunctionType, lines: list[str]) -> None:
 def _explain(fusion: Fusion, *arguments: Any, json: bool = False, **named: Any) -> Any:
     """Says which calls run as one kernel, and which statements end chains: as text with carets, or as plain data.
 
-    With arguments the function runs once with them, and for each group follow its kernels with their sizes, and what the
-    planner has weighed: the two costs of each choice, and what it chose.
+    With arguments the function runs once with them, and for each group follow its kernels with their sizes, and what
+    the planner has weighed: the two costs of each choice, and what it chose.
     """
     plans = _plans(fusion, arguments, named) if arguments or named else None
     analysis = fusion.analysed()

@@ -42,8 +42,8 @@ class Group:
     """Calls that run as one kernel, or as few.
 
     Code is had in the forms `hir()`, `llvm_ir()`, `cpp()`, `cuda()`, `ptx(arch=…)` and `asm()`, which are those of
-    `Kernel`. They are of the types and shapes of values, `ptx(x, y, arch="sm_90")`; without values, of those of the last
-    call, or of those that the annotations of the function declare. Several kernels each stand under a comment.
+    `Kernel`. They are of the types and shapes of values, `ptx(x, y, arch="sm_90")`; without values, of those of the
+    last call, or of those that the annotations of the function declare. Several kernels each stand under a comment.
 
     Attributes
     ----------

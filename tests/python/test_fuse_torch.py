@@ -40,7 +40,9 @@ def test_results_are_views_where_ops_are():
 
 
 def test_rows_and_several_results():
-    f = fused("def f(a, w):\n    n = ops.layer_norm(a, w, w)\n    return n, ops.softmax(n, axis=1), ops.argmax(n, axis=1)\n")
+    f = fused(
+        "def f(a, w):\n    n = ops.layer_norm(a, w, w)\n    return n, ops.softmax(n, axis=1), ops.argmax(n, axis=1)\n"
+    )
     a, w = torch.randn(20, 300), torch.randn(300)
     normal, weights, best = f(a, w)
     wanted = torch.nn.functional.layer_norm(a, (300,), w, w)
@@ -52,7 +54,9 @@ def test_rows_and_several_results():
 def test_tensors_that_pytorch_records_are_refused_at_the_line_of_the_op():
     f = fused(CHAIN)
     a = torch.randn(5, requires_grad=True)
-    with pytest.raises(TypeError, match=r"`add`: `a` is a tensor that PyTorch records.* pass x.detach\(\), or") as raised:
+    with pytest.raises(
+        TypeError, match=r"`add`: `a` is a tensor that PyTorch records.* pass x.detach\(\), or"
+    ) as raised:
         f(a, a)
     assert raised.traceback[-1].lineno + 1 == 2
     with torch.no_grad():
@@ -76,3 +80,12 @@ def test_code_between_calls_uses_tensors():
     f = fused("def f(a):\n    b = ops.exp(ops.negative(a))\n    b += 1.0\n    return ops.divide(1.0, b)\n")
     a = torch.randn(1000)
     torch.testing.assert_close(f(a), torch.sigmoid(a))
+
+
+def test_tensors_with_the_negative_bit_have_their_numbers():
+    f = fused(CHAIN)
+    x = torch.arange(1, 4, dtype=torch.float64)
+    negative = torch.view_as_complex(torch.stack([x, x], 1)).conj().imag
+    assert negative.is_neg()
+    assert torch.equal(f(negative, 3.0), torch.relu(negative + 3.0) * 2)
+    assert torch.equal(f(negative, 3.0), f(negative.resolve_neg(), 3.0))

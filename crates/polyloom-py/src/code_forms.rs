@@ -51,7 +51,12 @@ pub(crate) fn text_of_all(
                 _ => "//",
             };
             let separator = if index == 0 { "" } else { "\n" };
-            text.push_str(&format!("{separator}{comment} kernel {} of {}: {}\n", index + 1, kernels.len(), kernel.name()));
+            text.push_str(&format!(
+                "{separator}{comment} kernel {} of {}: {}\n",
+                index + 1,
+                kernels.len(),
+                kernel.name()
+            ));
         }
         let code = guarded(|| py.detach(|| kernel.emit_text(form, options)).map_err(|error| emit_error(py, &error)))?;
         text.push_str(&code);

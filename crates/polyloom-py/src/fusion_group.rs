@@ -265,9 +265,7 @@ impl FusionGroup {
             let Some(plan) = calls.last_plan() else { continue };
             let Some(explained) = py.detach(|| plan.explain()) else { continue };
             let explained = explained.map_err(|error| fusion_error(py, &self.name, &error, None))?;
-            let summary = |kernel: &KernelSummary| {
-                json!({"name": kernel.name, "n_bytes": kernel.n_bytes, "text": kernel.to_string()})
-            };
+            let summary = |kernel: &KernelSummary| json!({"name": kernel.name, "n_bytes": kernel.n_bytes, "text": kernel.to_string()});
             let kernels: Vec<_> = explained.kernels.iter().map(summary).collect();
             let decisions: Vec<_> = explained.decisions.iter().map(ToString::to_string).collect();
             let n_bytes_by_op = explained.n_bytes_by_op;

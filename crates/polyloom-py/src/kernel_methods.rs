@@ -10,9 +10,7 @@ use crate::generic::Generic;
 use crate::kernel::{Deferred, Kernel, LaunchedCode};
 use crate::source_unit::SourceUnit;
 use crate::{arguments, device, packages, session};
-use polyloom::{
-    AccessCheck, DerivativeLaunch, DerivativeRequest, EmitOptions, Form, GpuTarget, Scalar, Type,
-};
+use polyloom::{AccessCheck, DerivativeLaunch, DerivativeRequest, EmitOptions, Form, GpuTarget, Scalar, Type};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};

@@ -287,14 +287,28 @@ impl fmt::Display for PlanDecision {
             }
             PlanDecision::ForKernels { value, is_stored, n_operations } => {
                 let choice = if *is_stored { "stored for several kernels" } else { "computed by each kernel" };
-                write!(f, "{value} {choice}: {n_operations} operations an element, a store and loads count {}", share::MIN_FLOPS)
+                write!(
+                    f,
+                    "{value} {choice}: {}, a store and loads count {}",
+                    OperationCount(*n_operations),
+                    share::MIN_FLOPS
+                )
             }
             PlanDecision::ForPasses { value, kernel, is_stored, n_operations } => {
                 let choice = if *is_stored { "stored for several passes" } else { "computed in each pass" };
-                write!(f, "{value} {choice} of kernel {kernel}: {n_operations} operations an element, ")?;
+                write!(f, "{value} {choice} of kernel {kernel}: {}, ", OperationCount(*n_operations))?;
                 write!(f, "a store and loads count {}", spill::MIN_FLOPS)
             }
         }
+    }
+}
+
+/// The operations that an element takes.
+struct OperationCount(u64);
+
+impl fmt::Display for OperationCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} operation{} an element", self.0, if self.0 == 1 { "" } else { "s" })
     }
 }
 

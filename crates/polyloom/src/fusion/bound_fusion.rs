@@ -275,11 +275,7 @@ impl BoundFusion {
 
 /// Takes memory of a temporary, whose address it gives too.
 #[inline]
-fn temporary(
-    queue: &Arc<dyn Queue>,
-    device: DeviceId,
-    n_bytes: u64,
-) -> Result<(TemporaryMemory, usize), FusionError> {
+fn temporary(queue: &Arc<dyn Queue>, device: DeviceId, n_bytes: u64) -> Result<(TemporaryMemory, usize), FusionError> {
     if device == DeviceId::Cpu {
         let memory = buffer_pool().take(n_bytes).ok_or(FusionError::Memory { n_bytes })?;
         let address = memory.address() as usize;
