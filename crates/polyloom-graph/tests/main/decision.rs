@@ -31,13 +31,13 @@ fn kernels_store_what_is_dear_and_compute_again_what_is_cheap() {
             "kernel 1 apart from kernel 0: 1.4 MB, together 961.2 kB, but a scan is a kernel of its own",
         ],
     );
-    // The first kernel stores what the second loads; one kernel would read the input and write the results.
+    // One kernel stores what two load. With the first of these it would still store it, for the other.
     check(
         &text("erf"),
         &[
             "erf stored for several kernels: 30 operations an element, a store and loads count 16",
-            "sum, erf together in kernel 0: 961.2 kB, apart 1.4 MB",
-            "kernel 1 apart from kernel 0: 1.9 MB, together 961.2 kB, but a scan is a kernel of its own",
+            "kernel 1 apart from kernel 0: 1.4 MB, together 961.2 kB, but one goes over rows, the other over elements",
+            "kernel 2 apart from kernel 0: 1.9 MB, together 1.4 MB, but a scan is a kernel of its own",
         ],
     );
 }
