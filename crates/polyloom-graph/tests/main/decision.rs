@@ -19,8 +19,8 @@ fn check(text: &str, expected: &[&str]) {
 fn kernels_store_what_is_dear_and_compute_again_what_is_cheap() {
     let text = |op: &str| {
         format!(
-            "%0 = input \"a\" : f32[300, 400]\n%1 = {op} %0 : f32[300, 400]\n\
-             %2 = sum %1, axes=[1], keepdims=false : f32[300]\n%3 = cumsum %1, axis=1 : f32[300, 400]\nreturn %2, %3"
+            "%0 = input \"a\" : f32[300, 400]\n%1 = {op} %0\n\
+             %2 = sum %1, axes=(1)\n%3 = cumsum %1, axis=1\nreturn %2, %3"
         )
     };
     // 480,000 bytes are an array. Apart, both kernels read the input, and together one does.
