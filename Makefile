@@ -79,9 +79,10 @@ test: $(STAMPS)/develop  ## all tests: Rust, file tests, Python
 # alone are in PyTorch's own index: make test-torch TORCH="torch --index-url …"
 TORCH ?= torch
 
-test-torch: $(STAMPS)/develop  ## tests of the wrapper for PyTorch, which is installed for them; those for JAX are in `test`
+test-torch: $(STAMPS)/develop  ## tests with PyTorch, which is installed for them: the wrapper, ops, fused functions; those for JAX are in `test`
 	$(TEST_BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$(TEST_BIN)/python -m pytest tests/python/test_functions.py tests/python/test_docs.py tests/python/test_interop.py
+	$(TEST_BIN)/python -m pytest tests/python/test_functions.py tests/python/test_docs.py tests/python/test_interop.py \
+	  tests/python/test_ops_torch.py tests/python/test_fuse_torch.py tests/python/test_fuse_aliases.py tests/python/test_host_methods.py
 
 test-ray: $(STAMPS)/develop  ## tests of data sets made on a Ray cluster, which is installed for them
 	$(TEST_BIN)/python -m pip install --quiet --disable-pip-version-check ray

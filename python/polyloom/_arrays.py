@@ -949,6 +949,16 @@ def is_bfloat16(source: Any) -> bool:
     return str(getattr(source, "dtype", "")).rpartition(".")[2] == "bfloat16"
 
 
+def check_sign(source: Any) -> None:
+    """Refuses a tensor of PyTorch whose memory holds the negatives of its numbers."""
+    is_neg = getattr(source, "is_neg", None)
+    if is_neg is not None and is_neg():
+        raise ValueError(
+            "the memory of a tensor with PyTorch's negative bit holds the negatives of its numbers: pass "
+            "tensor.resolve_neg()"
+        )
+
+
 def shared(source: Any) -> np.ndarray[Any, Any]:
     """NumPy's array over the memory of another package's array on the CPU. That of bfloat16 has the type of
     `polyloom.bfloat16.numpy`.
@@ -958,12 +968,7 @@ def shared(source: Any) -> np.ndarray[Any, Any]:
     ValueError
         For a tensor of PyTorch whose memory holds the negatives of its numbers.
     """
-    is_neg = getattr(source, "is_neg", None)
-    if is_neg is not None and is_neg():
-        raise ValueError(
-            "the memory of a tensor with PyTorch's negative bit holds the negatives of its numbers: pass "
-            "tensor.resolve_neg()"
-        )
+    check_sign(source)
     if not is_bfloat16(source):
         return np.from_dlpack(source)
     return np.from_dlpack(_Bits(source)).view(bfloat16.numpy)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import weakref
 from collections.abc import Callable
+from json import loads
 from types import FunctionType
 from typing import Any, NamedTuple, TypeVar, overload
 
@@ -53,8 +53,8 @@ def fuse(
 
     The function is analysed when it is first called. What is not a call of `ops` runs as the Python that it is, in its
     order; where analysis is not sure, calls stay apart. The result is a function with the same name, signature and
-    closure, whose tracebacks show the lines of the original. It has the attributes `explain(json=False)`, `graph()`,
-    `groups`, `cache_info()` and `cache_clear()`, and `__wrapped__` is the function as it was.
+    closure, whose tracebacks show the lines of the original. It has the attributes `explain(*args, json=False)`,
+    `graph()`, `groups`, `cache_info()` and `cache_clear()`, and `__wrapped__` is the function as it was.
 
     Parameters
     ----------
@@ -153,21 +153,60 @@ def _check_kind(function: FunctionType, lines: list[str]) -> None:
     raise CompileError([found], rendered, text)
 
 
-def _explain(fusion: Fusion, *arguments: Any, json: bool = False) -> Any:
-    """Says which calls run as one kernel, and which statements end chains: as text with carets, or as plain data."""
+def _explain(fusion: Fusion, *arguments: Any, json: bool = False, **named: Any) -> Any:
+    """Says which calls run as one kernel, and which statements end chains: as text with carets, or as plain data.
+
+    With arguments the function runs once with them, and for each group follow its kernels with their sizes, and what
+    the planner has weighed: the two costs of each choice, and what it chose.
+    """
+    plans = _plans(fusion, arguments, named) if arguments or named else None
     analysis = fusion.analysed()
     report = _report(fusion)
+    if plans is not None:
+        report["plans"] = plans
     if json:
         return report
     text = str(analysis.captured.explanation())
     for call, reason in report["left"]:
         text += f"  ops.{report['calls'][call]} (line {report['lines'][call]}) runs by itself: {reason}\n"
+    for number, plan in enumerate(plans or ()):
+        text += _described(number, plan)
     return text
+
+
+def _plans(fusion: Fusion, arguments: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+    """Runs a function, and gives for each group what there is to know of its plan; None for one that has not run."""
+    before = {id(group): group.n_runs for group in fusion.analysed().groups}
+    fusion.function(*arguments, **named)
+    groups = fusion.analysed().groups
+    has_run = [group.n_runs > before.get(id(group), 0) for group in groups]
+    return [loads(group._explanation()) if ran else None for group, ran in zip(groups, has_run, strict=True)]
+
+
+def _described(number: int, plan: Any) -> str:
+    if plan is None:
+        return f"  group {number} has not run with these arguments\n"
+    text = ""
+    for stage in plan:
+        kernels, decisions = stage["kernels"], stage["decisions"]
+        moved = sum(each["n_bytes"] for each in kernels)
+        count = f"{len(kernels)} kernel{'' if len(kernels) == 1 else 's'}"
+        text += f"  group {number}: {count}, {_amount(moved)} moved; op by op {_amount(stage['n_bytes_by_op'])}\n"
+        text += "".join(f"    kernel {index}: {each['text']}\n" for index, each in enumerate(kernels))
+        text += "".join(f"    {decision}\n" for decision in decisions)
+    return text
+
+
+def _amount(n_bytes: int) -> str:
+    for size, name in ((1e9, "GB"), (1e6, "MB"), (1e4, "kB")):
+        if n_bytes >= size:
+            return f"{n_bytes / (1e3 if name == 'kB' else size):.1f} {name}"
+    return f"{n_bytes} B"
 
 
 def _report(fusion: Fusion) -> dict[str, Any]:
     analysis = fusion.analysed()
-    report: dict[str, Any] = json.loads(analysis.captured.report())
+    report: dict[str, Any] = loads(analysis.captured.report())
     report["left"] = analysis.plan["left"]
     report["kernels"] = [{"calls": group.calls, "exec_at": group.moment} for group in analysis.groups]
     return report
@@ -175,7 +214,7 @@ def _report(fusion: Fusion) -> dict[str, Any]:
 
 def _graph(fusion: Fusion) -> str:
     """Draws the calls, groups as boxes and breaks as dashed lines with their reasons, as the text of an SVG."""
-    return drawn(_report(fusion), json.loads(fusion.analysed().captured.rewriting()))
+    return drawn(_report(fusion), loads(fusion.analysed().captured.rewriting()))
 
 
 def _cache_info(fusion: Fusion) -> CacheInfo:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from polyloom import _native
 from polyloom._errors import CompileError, Diagnostic
+from polyloom._fusion_group import Group, RefusedGroup, declared_values
 from polyloom._fusion_names import NameResolver, op_of
 from polyloom._fusion_rewrite import FunctionRewriter, compiled
 from polyloom._fusion_text import TextIndex, definition
@@ -26,7 +27,7 @@ FloatMode: TypeAlias = Literal["strict", "contract", "fast"]
 MAX_VERSIONS = 8
 
 
-class GroupList(Sequence["Group"]):
+class GroupList(Sequence[Group]):
     """The groups of a function, which is analysed when they are first looked at."""
 
     def __init__(self, fusion: Fusion) -> None:
@@ -43,43 +44,6 @@ class GroupList(Sequence["Group"]):
 
     def __repr__(self) -> str:
         return repr(self._fusion.analysed().groups)
-
-
-class RefusedGroup:
-    """A group of calls that would be errors: it runs nothing, so that they run as they are written."""
-
-    n_runs = 0
-
-    def __call__(self, *values: Any) -> None:
-        return None
-
-    def check(self, call: int, *values: Any) -> bool:
-        return False
-
-
-class Group:
-    """Calls that run as one kernel. What the native group can do, its forms among it, this can too.
-
-    Attributes
-    ----------
-    name : str
-        The function's name with a number.
-    calls : list of int
-        Its calls, by their number in evaluation order.
-    moment : {"first", "last"}
-        The call in whose place it runs.
-    native : FusionGroup
-        The group itself.
-    """
-
-    def __init__(self, name: str, calls: list[int], moment: str, native: Any) -> None:
-        self.name, self.calls, self.moment, self.native = name, calls, moment, native
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.native, name)
-
-    def __repr__(self) -> str:
-        return f"<group {self.name}: calls {self.calls}, run at the {self.moment}>"
 
 
 class Version:
@@ -300,7 +264,11 @@ class Fusion:
         except (TypeError, ValueError):
             # An op does not take what a call gives it. The call says so when it runs.
             native = RefusedGroup()
-        analysis.groups.append(Group(name, group["calls"], group["moment"], native))
+        declared, code = None, self.original.__code__
+        if self.check_arguments is not None:
+            annotations = self.check_arguments.annotations
+            declared = declared_values(group["slots"], annotations, definition(self.lines, code), code)
+        analysis.groups.append(Group(name, group["calls"], group["moment"], native, declared))
 
     def _check_strict(self, analysis: Version) -> None:
         report = json.loads(analysis.captured.report())

@@ -16,6 +16,7 @@ from polyloom._arrays import (
     _numpy,
     _scalar,
     array,
+    check_sign,
     from_cuda_interface,
     is_bfloat16,
     shared,
@@ -240,6 +241,7 @@ def from_dlpack(source: Any, dtype: ElementTypeLike | None = None, hint: Any = N
             dtype = bfloat16
         if not isinstance(source, np.ndarray):
             _check_source(source)
+            check_sign(source)
             storage = shared(_Exported(source))
         else:
             storage = source

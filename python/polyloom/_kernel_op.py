@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 from polyloom import _native
-from polyloom._arrays import array
+from polyloom._arrays import array, uninitialised
+from polyloom._devices import get_device
 from polyloom._functions import Extents, KernelFunction, run
+from polyloom._scalars import dtype_of
 
 __all__ = ["KernelOp", "op"]
 
@@ -36,6 +38,11 @@ class KernelOp:
     def __call__(self, *inputs: Any) -> Any:
         is_torch = any(type(each).__module__.partition(".")[0] == "torch" for each in inputs)
         bound = self._function.bind(inputs)
+        device = next((each.device for each in inputs if isinstance(each, array) and each.device != "cpu"), "cpu")
+        if device != "cpu":
+            on_device = [uninitialised(each.shape, dtype_of(each.dtype), get_device(device)) for each in bound.outputs]
+            run(bound, inputs, on_device, device)
+            return on_device[0] if len(on_device) == 1 else tuple(on_device)
         # Memory of the pool, as results of other ops are in.
         made = [_native.new_result(each.shape, each.dtype) for each in bound.outputs]
         run(bound, inputs, made, "cpu")

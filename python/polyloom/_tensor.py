@@ -85,7 +85,7 @@ class ArgumentCheck:
     def __init__(self, function: str, declared: Sequence[tuple[str, TensorAnnotation]]) -> None:
         self.function = function
         self.names = [name for name, _ in declared]
-        self._annotations = [annotation for _, annotation in declared]
+        self.annotations = dict(declared)
         self._last: Any = None
 
     def __call__(self, *values: Any) -> None:
@@ -101,7 +101,7 @@ class ArgumentCheck:
 
     def _compare(self, values: Sequence[Any]) -> None:
         extents: dict[str, tuple[int, str]] = {}
-        for name, annotation, value in zip(self.names, self._annotations, values, strict=True):
+        for name, annotation, value in zip(self.names, self.annotations.values(), values, strict=True):
             where = f"`{self.function}`: `{name}`"
             shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
             if shape is None or dtype is None:

@@ -3,6 +3,8 @@
 use crate::{CommandFailure, Outcome, print, print_json};
 use polyloom::diagnostic::render;
 use polyloom::frontend::capture::{CapturedFunction, FileCaptureEnvironment, OpCatalogue, TensorOpFacts, capture};
+use polyloom::graph::TensorOp;
+use polyloom::graph::op::TensorKernelKind;
 use polyloom::{SourceFile, SourceUnit};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -23,32 +25,15 @@ pub(crate) struct FuseExplainArguments {
     json: bool,
 }
 
-/// The facts of `polyloom.ops` that its names alone tell.
-pub struct OpsByName;
+/// The ops of `polyloom.ops`, with the facts that the op table has of them.
+pub struct TensorOpCatalogue;
 
-/// Ops whose result may be a view of an argument, or the argument itself.
-const VIEWS: [&str; 14] = [
-    "broadcast_to",
-    "cast",
-    "contiguous",
-    "dropout",
-    "expand",
-    "flatten",
-    "flip",
-    "permute",
-    "reshape",
-    "slice",
-    "squeeze",
-    "swapaxes",
-    "transpose",
-    "unsqueeze",
-];
-
-impl OpCatalogue for OpsByName {
+impl OpCatalogue for TensorOpCatalogue {
     fn op(&self, path: &str) -> Option<TensorOpFacts> {
         let name = path.strip_prefix("polyloom.ops.").or_else(|| path.strip_prefix("warp.ops."))?;
-        let is_view = VIEWS.contains(&name);
-        (!name.contains('.')).then_some(if is_view { TensorOpFacts::VIEW } else { TensorOpFacts::PURE })
+        let op = TensorOp::from_name(name).ok()?;
+        // No other op gives its argument, or a part of it: a result that would be one is copied.
+        Some(if op.info().kind == TensorKernelKind::View { TensorOpFacts::VIEW } else { TensorOpFacts::PURE })
     }
 }
 
@@ -72,7 +57,7 @@ pub(crate) fn run(command: &FuseCommand) -> Outcome {
     let found = last(false).or_else(|| last(true));
     let captured = found.and_then(|index| {
         let environment = FileCaptureEnvironment::new(&unit, index);
-        capture(&unit, index, environment, &OpsByName)
+        capture(&unit, index, environment, &TensorOpCatalogue)
     });
     let Some(captured) = captured else {
         let names: Vec<&str> = unit.functions().iter().map(|function| &*function.name).collect();

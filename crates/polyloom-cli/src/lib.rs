@@ -16,7 +16,7 @@ mod simulate;
 mod types;
 mod value;
 
-pub use fuse::{OpsByName, explanation};
+pub use fuse::{TensorOpCatalogue, explanation};
 
 use clap::{Parser, Subcommand};
 use polyloom::{CodeCache, CompileError, Session};

@@ -872,6 +872,27 @@ warning[PL0304]: `y += 1` writes the result of `ops.relu` before `ops.multiply` 
 }
 
 #[test]
+fn fuse_explain_knows_the_ops_and_views_of_the_op_table() {
+    let folder = Folder::new();
+    let source = "\
+from polyloom import ops
+
+def f(a):
+    x = ops.relo(a)
+    y = ops.add(x, a)
+    z = ops.swapaxes(y, 0, 1)
+    z += 1
+    return ops.mul(y, a)
+";
+    let file = folder.file("f.py", source);
+    let out = polyloom(&["fuse", "explain", &format!("{file}:f"), "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).expect("the report is JSON");
+    // `relo` is no op, and what is written through a view of `y` keeps apart what reads `y`.
+    assert_eq!(report["calls"], serde_json::json!(["add", "swapaxes", "mul"]));
+    assert_eq!(report["groups"], serde_json::json!([[0, 1], [2]]));
+}
+
+#[test]
 fn fuse_explain_refuses_what_is_no_function() {
     let folder = Folder::new();
     let file = folder.file("f.py", FUSED);

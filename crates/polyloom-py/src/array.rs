@@ -70,6 +70,11 @@ impl ArrayBase {
         self.element
     }
 
+    /// The device's memory, unless the elements are in the host's.
+    pub(crate) fn memory(&self) -> Option<&Py<DeviceMemory>> {
+        self.memory.as_ref()
+    }
+
     /// Returns where the elements are.
     #[inline]
     pub(crate) fn device(&self) -> DeviceId {

@@ -191,7 +191,7 @@ impl DeviceMemory {
 
     /// Returns where it begins on the device.
     #[getter]
-    fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.buffer.address()
     }
 
@@ -266,6 +266,12 @@ impl DeviceMemory {
 }
 
 impl DeviceMemory {
+    /// Allocates so many bytes of a device's memory.
+    pub(crate) fn allocate(py: Python<'_>, device: DeviceId, n_bytes: usize) -> PyResult<DeviceMemory> {
+        let made = py.detach(|| DeviceBuffer::new(queue(device)?, n_bytes));
+        Ok(DeviceMemory { buffer: made.map_err(|failure| device_error(py, &failure))?, owner: None })
+    }
+
     #[inline]
     pub(crate) fn device(&self) -> DeviceId {
         self.buffer.device()

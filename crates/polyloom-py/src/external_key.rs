@@ -1,6 +1,7 @@
 //! The keys of plans: what a plan depends on of the values that a group is given.
 
 use crate::tensor_view::{TensorFields, TensorPackage, TensorView};
+use polyloom::DeviceId;
 use polyloom::fusion::RunNumber;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -10,8 +11,8 @@ use std::ffi::c_int;
 
 /// Says what a plan depends on of one value.
 pub(crate) enum ExternalKey {
-    /// Element type, extents and strides of a tensor.
-    Tensor { package: TensorPackage, type_number: i32, layout: SmallVec<[i64; 8]> },
+    /// Device, element type, extents and strides of a tensor.
+    Tensor { package: TensorPackage, device: DeviceId, type_number: i32, layout: SmallVec<[i64; 8]> },
     /// A number that each run is given.
     Number { is_float: bool },
     /// The bits of a `float` that is part of the plan.
@@ -32,7 +33,7 @@ pub(crate) struct RunValues {
 impl ExternalKey {
     pub(crate) fn of_tensor(fields: &TensorFields<'_>) -> ExternalKey {
         let layout = fields.extents.iter().chain(fields.strides).copied().collect();
-        ExternalKey::Tensor { package: fields.package, type_number: fields.type_number, layout }
+        ExternalKey::Tensor { package: fields.package, device: fields.device, type_number: fields.type_number, layout }
     }
 
     /// Makes the key of a value that is not a tensor and that the plan depends on.
@@ -48,10 +49,11 @@ impl ExternalKey {
     #[inline]
     pub(crate) unsafe fn matches(&self, arg: *mut ffi::PyObject, view: &TensorView<'_>, run: &mut RunValues) -> bool {
         match (self, view) {
-            (ExternalKey::Tensor { package, type_number, layout }, TensorView::Tensor(fields)) => {
+            (ExternalKey::Tensor { package, device, type_number, layout }, TensorView::Tensor(fields)) => {
                 run.addresses.push(fields.address);
                 let n = fields.extents.len();
                 *package == fields.package
+                    && *device == fields.device
                     && *type_number == fields.type_number
                     && fields.is_plain
                     && layout.len() == 2 * n

@@ -6,19 +6,19 @@
 use crate::boundary::guarded;
 use crate::external_key::{ExternalKey, RunValues};
 use crate::group_calls::{CallBuilder, ExternalType, GroupCall};
-use crate::group_plan::GroupPlan;
+use crate::group_plan::{GroupPlan, PlannedGraph, ResultPlacement};
 use crate::op_errors::{fusion_error, graph_error};
 use crate::session;
 use crate::tensor_operand::plain_tensor;
 use crate::tensor_view::{TensorPackage, TensorView, view_of};
-use crate::value_types::{ExternalUse, ValueTypes};
+use crate::value_types::{ExternalUse, MixedDevices, ValueTypes};
 use polyloom::fusion::evaluate_at;
 use polyloom::graph::plan::PlanOptions;
 use polyloom::graph::reference::DenseTensor;
 use polyloom::graph::{Graph, Layout};
 use polyloom::tensor_op::OpParameterRole;
-use polyloom::{FloatMode, num_threads};
-use pyo3::exceptions::PyTypeError;
+use polyloom::{DeviceId, FloatMode, num_threads};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -51,6 +51,17 @@ struct ValueGraph {
     tensors: Vec<usize>,
     layouts: Vec<Layout>,
     package: TensorPackage,
+    device: DeviceId,
+    is_resident: Vec<bool>,
+}
+
+/// The number of rows that a device computes at once, about: the simulator, which has the threads of the machine, as many
+/// as the CPU, and a GPU four for each of 128 multiprocessors.
+fn n_workers(device: DeviceId) -> u32 {
+    match device {
+        DeviceId::Cpu | DeviceId::Simulator => num_threads() as u32,
+        DeviceId::Cuda(_) => 512,
+    }
 }
 
 impl FusedCalls {
@@ -221,20 +232,20 @@ impl FusedCalls {
         let message = format!("`{}`: `{name}` {}", op.name(), error.value(py));
         match error.is_instance_of::<PyTypeError>(py) {
             true => PyTypeError::new_err(message),
-            false if error.is_instance_of::<pyo3::exceptions::PyValueError>(py) => {
-                pyo3::exceptions::PyValueError::new_err(message)
-            }
+            false if error.is_instance_of::<PyValueError>(py) => PyValueError::new_err(message),
             false => error,
         }
     }
 
     fn plan(&self, py: Python<'_>, objects: &[Bound<'_, PyAny>]) -> PyResult<GroupPlan> {
-        let ValueGraph { graph, keys, tensors, layouts, package } = self.graph(py, objects, true)?;
-        let options = PlanOptions { float_mode: self.float_mode, n_workers: num_threads() as u32 };
+        let ValueGraph { graph, keys, tensors, layouts, package, device, is_resident } =
+            self.graph(py, objects, true)?;
+        let options = PlanOptions { float_mode: self.float_mode, n_workers: n_workers(device) };
         let session = session()?;
         let plan = py.detach(|| session.fused_plan(&graph, &layouts, &options));
         let plan = plan.map_err(|error| fusion_error(py, &self.name, &error, None))?;
-        GroupPlan::new(py, keys, &graph, plan, &tensors, package)
+        let memory = ResultPlacement { package, device, is_resident };
+        GroupPlan::new(py, &self.name, keys, PlannedGraph { graph, layouts, options }, plan, &tensors, memory)
     }
 
     /// Returns the keys of values.
@@ -244,13 +255,15 @@ impl FusedCalls {
 
     /// Builds the graph of the calls for values. With `gives_numbers`, Python numbers are given at each run.
     fn graph(&self, py: Python<'_>, objects: &[Bound<'_, PyAny>], gives_numbers: bool) -> PyResult<ValueGraph> {
-        let ValueTypes { types, keys, tensors, layouts, package, .. } = self.types_of(py, objects, gives_numbers)?;
+        let found = self.types_of(py, objects, gives_numbers)?;
+        let device = found.device();
+        let ValueTypes { types, keys, tensors, layouts, package, is_resident, .. } = found;
         let mut builder = CallBuilder::new(py, &types, objects)?;
         for call in &self.calls {
             builder.push(call)?;
         }
         let graph = builder.finish(&self.outputs)?;
-        Ok(ValueGraph { graph, keys, tensors, layouts, package })
+        Ok(ValueGraph { graph, keys, tensors, layouts, package, device, is_resident })
     }
 
     /// Looks at the types of values.
@@ -260,7 +273,21 @@ impl FusedCalls {
         for (index, (object, external)) in objects.iter().zip(&self.externals).enumerate() {
             found.push(py, index, object, *external, gives_numbers, &mut n_numbers)?;
         }
-        Ok(found)
+        match found.mixed {
+            None => Ok(found),
+            Some(mixed) => Err(self.mixed_devices(py, mixed)),
+        }
+    }
+
+    /// The error of values on different devices, which names both arguments.
+    fn mixed_devices(&self, py: Python<'_>, mixed: MixedDevices) -> PyErr {
+        let MixedDevices { first: (device, first), other: (other_device, other) } = mixed;
+        let beside = self.calls.iter().find_map(|call| Some((call.op, call.argument_name(first)?)));
+        let beside = beside.map_or_else(String::new, |(op, name)| format!(", and `{name}` of `{}`", op.name()));
+        let reason = format!(
+            "is on device '{other_device}'{beside} on '{device}': bring both to one, by .to('{device}') or .to('{other_device}')"
+        );
+        self.named_error(py, other, PyValueError::new_err(reason))
     }
 
     /// Returns true if the calls up to this one would take these values, the first of the external ones, as far as is known.
@@ -289,6 +316,9 @@ impl FusedCalls {
                 return Err(PyTypeError::new_err("is not a tensor or a number"));
             }
         }
+        if let Some(mixed) = found.mixed {
+            return Err(self.mixed_devices(py, mixed));
+        }
         let mut builder = CallBuilder::new(py, &found.types, &objects)?;
         self.calls[..=call].iter().try_for_each(|earlier| builder.push(earlier))
     }
@@ -300,7 +330,10 @@ impl FusedCalls {
     /// As [`FusedCalls::run`].
     pub(crate) fn evaluate<'py>(&self, py: Python<'py>, objects: Vec<Bound<'py, PyAny>>) -> PyResult<Vec<DenseTensor>> {
         let objects = self.plain_objects(py, objects)?;
-        let ValueGraph { graph, tensors, layouts, .. } = self.graph(py, &objects, false)?;
+        let ValueGraph { graph, tensors, layouts, device, .. } = self.graph(py, &objects, false)?;
+        if device != DeviceId::Cpu {
+            return Err(PyValueError::new_err("the evaluator takes arrays in the host's memory"));
+        }
         let mut held = SmallVec::new();
         let mut addresses = Vec::new();
         for &index in &tensors {
@@ -313,12 +346,44 @@ impl FusedCalls {
         unsafe { evaluate_at(&graph, &layouts, &addresses) }.map_err(|error| graph_error(&error))
     }
 
-    /// The text of the plan for values: kernels in HIR.
-    pub(crate) fn hir(&self, py: Python<'_>, objects: Vec<Bound<'_, PyAny>>) -> PyResult<String> {
+    /// The plan for values, which becomes the one that was used last; without values, the one that was.
+    ///
+    /// # Errors
+    ///
+    /// As [`FusedCalls::run`], and if there are no values and there has been no call.
+    pub(crate) fn plan_for(&self, py: Python<'_>, objects: Vec<Bound<'_, PyAny>>) -> PyResult<Arc<GroupPlan>> {
+        if objects.is_empty() && !self.externals.is_empty() {
+            return self.last_plan().ok_or_else(|| {
+                PyValueError::new_err(format!(
+                    "`{}` has not been called, so that the types of its values are not known: call the function, give \
+                     the values, or annotate the parameters with types and shapes",
+                    self.name
+                ))
+            });
+        }
         let objects = self.plain_objects(py, objects)?;
-        let plan = self.plan(py, &objects)?;
-        let Some(plan) = plan.compiled_plan() else { return Ok(String::new()) };
-        Ok(plan.kernels().map(|kernel| kernel.function().to_string()).collect::<Vec<_>>().join("\n"))
+        let args: SmallVec<[*mut ffi::PyObject; 8]> = objects.iter().map(Bound::as_ptr).collect();
+        // SAFETY: `objects` keeps them alive.
+        let known = unsafe { self.find(py, &args, &mut RunValues::default()) };
+        match known.filter(|plan| !plan.is_refused()) {
+            Some(plan) => Ok(plan),
+            None => Ok(self.keep(self.plan(py, &objects)?)),
+        }
+    }
+
+    /// The plan that was used last.
+    pub(crate) fn last_plan(&self) -> Option<Arc<GroupPlan>> {
+        self.plans().iter().find(|plan| !plan.is_refused()).cloned()
+    }
+
+    /// The calls in canonical form: the same for calls that differ in names of values, or in how arguments are passed.
+    pub(crate) fn canonical_text(&self, py: Python<'_>) -> PyResult<String> {
+        let mut text = format!("{}\n", self.float_mode.name());
+        for call in &self.calls {
+            call.write_canonical(py, &mut text)?;
+        }
+        text.push_str(&format!("return {:?}\n", self.outputs));
+        Ok(text)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::source_unit::SourceUnit;
 use polyloom::frontend::capture::{self, CaptureEnvironment, GlobalMeaning, HelperFunction};
-use polyloom_cli::{OpsByName, explanation};
+use polyloom_cli::{TensorOpCatalogue, explanation};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl CapturedFunction {
     fn new(unit: &SourceUnit, line: u32, function: &Bound<'_, PyAny>, resolver: Py<PyAny>) -> PyResult<Self> {
         let index = unit.at_line(line, function)?;
         let environment = Arc::new(ResolvedEnvironment { resolver });
-        let captured = capture::capture(unit.unit(), index, environment, &OpsByName)
+        let captured = capture::capture(unit.unit(), index, environment, &TensorOpCatalogue)
             .ok_or_else(|| PyRuntimeError::new_err("the function is not in its file"))?;
         Ok(CapturedFunction { captured })
     }

@@ -1,17 +1,22 @@
 //! `FusionGroup`: the calls of a rewritten function that run as one, as Python has them.
 
+use crate::code_forms::{gpu_target, llvm_form, text_of_all};
 use crate::external_key::ObjectGuard;
 use crate::fused_calls::FusedCalls;
 use crate::group_calls::{GroupCall, OperandSource};
-use crate::op_errors::graph_error;
-use crate::staged_calls::{CallSource, Callee, StagedCalls};
-use polyloom::FloatMode;
+use crate::group_plan::GroupPlan;
+use crate::op_errors::{fusion_error, graph_error};
+use crate::staged_calls::{CallSource, Callee, StageForm, StagedCalls};
 use polyloom::graph::TensorOp;
+use polyloom::graph::plan::KernelSummary;
+use polyloom::{EmitOptions, FloatMode, Form};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use pyo3::{PyTraverseError, PyVisit, ffi};
+use serde_json::{Value, json};
 use smallvec::SmallVec;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Calls of ops that run as one.
@@ -162,11 +167,111 @@ impl FusionGroup {
         self.fused().iter().for_each(|calls| calls.clear());
     }
 
-    /// The kernels for these values in HIR.
+    /// Returns true if the types of the values are known, from a call or because a form has been asked for.
+    #[getter]
+    fn is_planned(&self) -> bool {
+        self.fused().iter().all(|calls| calls.last_plan().is_some())
+    }
+
+    /// The kernels for these values in HIR, or `prepared` for back ends. Without values they are those of the last call,
+    /// here and in the other forms; several kernels each stand under a comment with their number and name.
+    #[pyo3(signature = (*values, prepared = false))]
+    fn hir(&self, py: Python<'_>, values: Vec<Bound<'_, PyAny>>, prepared: bool) -> PyResult<String> {
+        let form = if prepared { Form::HirPrepared } else { Form::Hir };
+        self.text(py, values, form, &EmitOptions::default())
+    }
+
+    /// The kernels in LLVM IR, as `Kernel.llvm_ir` gives it: for the CPU, or for the GPU architecture that is named.
+    #[pyo3(signature = (*values, optimized = true, arch = None))]
+    fn llvm_ir(
+        &self,
+        py: Python<'_>,
+        values: Vec<Bound<'_, PyAny>>,
+        optimized: bool,
+        arch: Option<&str>,
+    ) -> PyResult<String> {
+        let target = arch.map(|arch| gpu_target(Some(arch), None, None, false, false)).transpose()?;
+        let (form, options) = llvm_form(optimized, target);
+        self.text(py, values, form, &options)
+    }
+
+    /// The kernels as C++ that compiles by itself.
     #[pyo3(signature = (*values))]
-    fn hir(&self, py: Python<'_>, values: Vec<Bound<'_, PyAny>>) -> PyResult<String> {
-        self.check_count(values.len())?;
-        self.one()?.hir(py, values)
+    fn cpp(&self, py: Python<'_>, values: Vec<Bound<'_, PyAny>>) -> PyResult<String> {
+        self.text(py, values, Form::Cpp, &EmitOptions::default())
+    }
+
+    /// The kernels as CUDA C++ that compiles by itself, for NVRTC and nvcc.
+    #[pyo3(signature = (*values))]
+    fn cuda(&self, py: Python<'_>, values: Vec<Bound<'_, PyAny>>) -> PyResult<String> {
+        self.text(py, values, Form::Cuda, &EmitOptions::default())
+    }
+
+    /// The kernels' PTX for a GPU architecture, `sm_75` to `sm_121`, with the options of `Kernel.ptx`: each kernel is a
+    /// module of its own.
+    #[pyo3(signature = (*values, arch = None, ptx_version = None, dense = false, grid_stride = false))]
+    fn ptx(
+        &self,
+        py: Python<'_>,
+        values: Vec<Bound<'_, PyAny>>,
+        arch: Option<&str>,
+        ptx_version: Option<&str>,
+        dense: bool,
+        grid_stride: bool,
+    ) -> PyResult<String> {
+        let target = gpu_target(arch, None, ptx_version, dense, grid_stride)?;
+        self.text(py, values, Form::Ptx, &EmitOptions::for_gpu(target))
+    }
+
+    /// The kernels' machine code for the CPU, as assembly text.
+    #[pyo3(signature = (*values))]
+    fn asm(&self, py: Python<'_>, values: Vec<Bound<'_, PyAny>>) -> PyResult<String> {
+        self.text(py, values, Form::Asm, &EmitOptions::default())
+    }
+
+    /// What identifies the group: its calls in canonical form, with the element types and numbers of axes of the values.
+    #[pyo3(signature = (*values))]
+    fn _identity(&self, py: Python<'_>, values: Vec<Bound<'_, PyAny>>) -> PyResult<String> {
+        let mut text = String::new();
+        match &self.calls {
+            GroupBody::Fused(calls) => {
+                text.push_str(&calls.canonical_text(py)?);
+                self.plan(py, calls, values)?.write_types(py, &mut text)?;
+            }
+            GroupBody::Staged(calls) => {
+                self.check_no_values(&values)?;
+                for stage in calls.stages(py)? {
+                    match stage {
+                        StageForm::Fused(calls) => {
+                            text.push_str(&calls.canonical_text(py)?);
+                            calls.plan_for(py, Vec::new())?.write_types(py, &mut text)?;
+                        }
+                        StageForm::Kernel(kernel) => {
+                            kernel.hash().iter().for_each(|byte| text.push_str(&format!("{byte:02x}")));
+                            text.push('\n');
+                        }
+                    }
+                }
+            }
+        }
+        Ok(text)
+    }
+
+    /// The plan of the last call, as JSON: for each stage its `kernels` with name and size, the `decisions` of the
+    /// planner with the costs that they compare, and the bytes that the ops would move one by one.
+    fn _explanation(&self, py: Python<'_>) -> PyResult<String> {
+        let mut stages = Vec::new();
+        for calls in self.fused() {
+            let Some(plan) = calls.last_plan() else { continue };
+            let Some(explained) = py.detach(|| plan.explain()) else { continue };
+            let explained = explained.map_err(|error| fusion_error(py, &self.name, &error, None))?;
+            let summary = |kernel: &KernelSummary| json!({"name": kernel.name, "n_bytes": kernel.n_bytes, "text": kernel.to_string()});
+            let kernels: Vec<_> = explained.kernels.iter().map(summary).collect();
+            let decisions: Vec<_> = explained.decisions.iter().map(ToString::to_string).collect();
+            let n_bytes_by_op = explained.n_bytes_by_op;
+            stages.push(json!({"kernels": kernels, "decisions": decisions, "n_bytes_by_op": n_bytes_by_op}));
+        }
+        Ok(Value::Array(stages).to_string())
     }
 
     /// The results by the evaluator that defines the ops, for tests: of each element type, extents, and bits.
@@ -192,6 +297,48 @@ impl FusionGroup {
             GroupBody::Fused(calls) => vec![calls],
             GroupBody::Staged(calls) => calls.fused().collect(),
         }
+    }
+
+    fn text(
+        &self,
+        py: Python<'_>,
+        values: Vec<Bound<'_, PyAny>>,
+        form: Form,
+        options: &EmitOptions,
+    ) -> PyResult<String> {
+        let mut kernels = Vec::new();
+        match &self.calls {
+            GroupBody::Fused(calls) => kernels.extend(self.plan(py, calls, values)?.kernels()),
+            GroupBody::Staged(calls) => {
+                self.check_no_values(&values)?;
+                for stage in calls.stages(py)? {
+                    match stage {
+                        StageForm::Fused(calls) => kernels.extend(calls.plan_for(py, Vec::new())?.kernels()),
+                        StageForm::Kernel(kernel) => kernels.push(kernel),
+                    }
+                }
+            }
+        }
+        text_of_all(py, &kernels, form, options)
+    }
+
+    /// The plan for values, or without values that of the last call.
+    fn plan(&self, py: Python<'_>, calls: &FusedCalls, values: Vec<Bound<'_, PyAny>>) -> PyResult<Arc<GroupPlan>> {
+        if !values.is_empty() {
+            self.check_count(values.len())?;
+        }
+        calls.plan_for(py, values)
+    }
+
+    /// Refuses values of a group in stages, because those of a later stage are known only once a kernel has run.
+    fn check_no_values(&self, values: &[Bound<'_, PyAny>]) -> PyResult<()> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        Err(PyTypeError::new_err(format!(
+            "`{}` calls kernels of the program between its ops: call the function, and then ask without values",
+            self.name
+        )))
     }
 
     fn one(&self) -> PyResult<&FusedCalls> {

@@ -91,6 +91,21 @@ impl GroupCall {
         uses.next().map(|argument| self.parameters[argument.parameter].name)
     }
 
+    /// Appends the op with its arguments in the order of its parameters.
+    pub(crate) fn write_canonical(&self, py: Python<'_>, text: &mut String) -> PyResult<()> {
+        text.push_str(self.op.name());
+        let mut arguments: Vec<_> = self.arguments.iter().collect();
+        arguments.sort_by_key(|argument| argument.parameter);
+        for argument in arguments {
+            text.push(' ');
+            text.push_str(self.parameters[argument.parameter].name);
+            text.push('=');
+            argument.value.write_canonical(py, text)?;
+        }
+        text.push('\n');
+        Ok(())
+    }
+
     fn argument(&self, name: &str) -> Option<&OperandSource> {
         let parameter = self.parameters.iter().position(|parameter| parameter.name == name)?;
         self.arguments.iter().find(|argument| argument.parameter == parameter).map(|argument| &argument.value)
@@ -98,6 +113,23 @@ impl GroupCall {
 }
 
 impl OperandSource {
+    fn write_canonical(&self, py: Python<'_>, text: &mut String) -> PyResult<()> {
+        match self {
+            OperandSource::External(index) => text.push_str(&format!("value {index}")),
+            OperandSource::Call(index) => text.push_str(&format!("call {index}")),
+            OperandSource::Constant(object) => text.push_str(&object.bind(py).repr()?.to_string()),
+            OperandSource::List(items) => {
+                text.push('[');
+                for item in items {
+                    item.write_canonical(py, text)?;
+                    text.push(',');
+                }
+                text.push(']');
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn visit(&self, visit: &mut impl FnMut(&OperandSource)) {
         visit(self);
         if let OperandSource::List(items) = self {

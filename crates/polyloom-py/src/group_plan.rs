@@ -1,24 +1,29 @@
 //! A plan of a group for values of certain types, with what its results are made of.
 
 use crate::array::ArrayBase;
+use crate::device::DeviceMemory;
 use crate::external_key::{ExternalKey, RunValues};
 use crate::interruptible::interruptible;
+use crate::launch_run::queue_of;
 use crate::op_errors::fusion_error;
-use crate::result_memory::{ArrayForm, descr_of, new_array, view_of};
-use crate::result_package::in_package;
+use crate::result_memory::{ArrayForm, descr_of, new_array, new_device_array, view_of};
+use crate::result_package::{MAX_ARRAY_AXES, device_array, in_package};
+use crate::sim_settings::{SimSettings, note_launch};
 use crate::tensor_view::{TensorPackage, TensorView};
 use crate::torch_tensor;
-use polyloom::Scalar;
-use polyloom::fusion::{BoundFusion, FusedPlan, RunNumber};
+use polyloom::fusion::{BoundFusion, FusedPlan, FusionError, RunNumber};
 use polyloom::graph::op::TensorKernelKind;
-use polyloom::graph::plan::{BufferKind, PlanOutput};
-use polyloom::graph::{Graph, TensorDef, TensorId};
-use pyo3::exceptions::PyRuntimeError;
+use polyloom::graph::plan::{BufferKind, PlanExplanation, PlanOptions, PlanOutput, explain};
+use polyloom::graph::{Graph, Layout, TensorDef, TensorId};
+use polyloom::{DeviceId, LaunchOptions, Scalar};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use pyo3::{ffi, intern};
 use smallvec::SmallVec;
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// Bound plans that are kept for the next calls: one for each thread that calls at once, as far as there are not more.
 const MAX_IDLE: usize = 4;
@@ -30,10 +35,25 @@ pub(crate) struct GroupPlan {
     compiled: Option<CompiledGroup>,
 }
 
+/// What a plan is made of: the graph of the calls, where the elements of its inputs lie, and the options.
+pub(crate) struct PlannedGraph {
+    pub(crate) graph: Graph,
+    pub(crate) layouts: Vec<Layout>,
+    pub(crate) options: PlanOptions,
+}
+
+/// Says where results are: the package of their arrays, their device, and which inputs are in its memory.
+pub(crate) struct ResultPlacement {
+    pub(crate) package: TensorPackage,
+    pub(crate) device: DeviceId,
+    pub(crate) is_resident: Vec<bool>,
+}
+
 struct CompiledGroup {
+    source: PlannedGraph,
     plan: Arc<FusedPlan>,
     idle: Mutex<Vec<BoundFusion>>,
-    package: TensorPackage,
+    placement: ResultPlacement,
     buffers: Vec<ResultBuffer>,
     results: Vec<GroupResult>,
 }
@@ -61,6 +81,13 @@ enum ResultMemory {
     External { index: usize, is_view: bool },
 }
 
+/// The arrays that are made for results, and on a device their memory.
+#[derive(Default)]
+struct ResultArrays<'py> {
+    arrays: SmallVec<[Bound<'py, PyAny>; 2]>,
+    memory: SmallVec<[Bound<'py, DeviceMemory>; 2]>,
+}
+
 /// The bound plan of a call; it goes back when the call is over.
 struct TakenPlan<'a> {
     compiled: &'a CompiledGroup,
@@ -71,6 +98,10 @@ impl Drop for TakenPlan<'_> {
     fn drop(&mut self) {
         let Some(mut bound) = self.bound.take() else { return };
         bound.release_temporaries();
+        // A forked child has a simulator of its own.
+        if self.compiled.placement.device == DeviceId::Simulator {
+            return;
+        }
         let mut idle = self.compiled.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < MAX_IDLE {
             idle.push(bound);
@@ -85,14 +116,20 @@ impl GroupPlan {
     }
 
     /// Makes a plan. `tensors` says which values the inputs are.
+    ///
+    /// # Errors
+    ///
+    /// `TypeError` of a result on a device that no array there can be.
     pub(crate) fn new(
         py: Python<'_>,
+        name: &str,
         keys: Vec<ExternalKey>,
-        graph: &Graph,
+        source: PlannedGraph,
         plan: FusedPlan,
         tensors: &[usize],
-        package: TensorPackage,
+        placement: ResultPlacement,
     ) -> PyResult<GroupPlan> {
+        let graph = &source.graph;
         let mut buffers = Vec::new();
         let mut results: Vec<GroupResult> = Vec::new();
         for (output, &value) in plan.outputs().iter().zip(&graph.outputs) {
@@ -100,6 +137,11 @@ impl GroupPlan {
             let users = plan.outputs().iter().filter(|other| other.buffer == output.buffer).count();
             let bytes = i64::from(buffer.dtype.bytes());
             let is_dense = output.layout.is_dense();
+            let (n_axes, device) = (output.layout.extents.len(), placement.device);
+            if device != DeviceId::Cpu && n_axes > MAX_ARRAY_AXES {
+                let message = format!("`{name}`: a result has {n_axes} axes, and arrays on '{device}' have 1 to 4");
+                return Err(PyTypeError::new_err(message));
+            }
             let memory = match buffer.kind {
                 BufferKind::Input(input) => {
                     ResultMemory::External { index: tensors[input], is_view: is_view(graph, value) }
@@ -134,7 +176,7 @@ impl GroupPlan {
             buffers.push(ResultBuffer { form });
         }
         let plan = Arc::new(plan);
-        let compiled = CompiledGroup { plan, idle: Mutex::default(), package, buffers, results };
+        let compiled = CompiledGroup { source, plan, idle: Mutex::default(), placement, buffers, results };
         Ok(GroupPlan { keys, compiled: Some(compiled) })
     }
 
@@ -143,9 +185,36 @@ impl GroupPlan {
         self.compiled.is_none()
     }
 
-    /// The compiled plan, unless the group refuses the values.
-    pub(crate) fn compiled_plan(&self) -> Option<&Arc<FusedPlan>> {
-        self.compiled.as_ref().map(|compiled| &compiled.plan)
+    /// The kernels in the order of their launches; none if the group refuses the values.
+    pub(crate) fn kernels(&self) -> Vec<Arc<polyloom::Kernel>> {
+        self.compiled.iter().flat_map(|compiled| compiled.plan.kernels()).cloned().collect()
+    }
+
+    /// Explains the plan: its kernels with their sizes, and its choices with their estimates.
+    pub(crate) fn explain(&self) -> Option<Result<PlanExplanation, FusionError>> {
+        let PlannedGraph { graph, layouts, options } = &self.compiled.as_ref()?.source;
+        Some(explain(graph, layouts, options).map_err(FusionError::from))
+    }
+
+    /// Appends the types of the values: of tensors the element type and the number of axes.
+    pub(crate) fn write_types(&self, py: Python<'_>, text: &mut String) -> PyResult<()> {
+        let Some(compiled) = &self.compiled else { return Ok(()) };
+        let mut inputs = compiled.source.graph.inputs();
+        for key in &self.keys {
+            // Formatting into a string does not fail.
+            let _ = match key {
+                ExternalKey::Tensor { .. } => match inputs.next() {
+                    Some((_, ty)) => write!(text, "{} of {} axes", ty.dtype.python_name(), ty.shape.rank()),
+                    None => Ok(()),
+                },
+                ExternalKey::Number { is_float } => write!(text, "{}", if *is_float { "float" } else { "int" }),
+                ExternalKey::Float(bits) => write!(text, "{:?}", f64::from_bits(*bits)),
+                ExternalKey::Int(value) => write!(text, "{value}"),
+                ExternalKey::Object(object) => write!(text, "{}", object.bind(py).repr()?),
+            };
+            text.push('\n');
+        }
+        Ok(())
     }
 
     /// Returns true if the plan is for these values; notes their addresses and numbers.
@@ -198,15 +267,28 @@ impl GroupPlan {
         values: &RunValues,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(compiled) = &self.compiled else { return Ok(None) };
-        let mut arrays: SmallVec<[Bound<'py, PyAny>; 2]> = SmallVec::new();
+        let device = compiled.placement.device;
+        let mut made = ResultArrays::default();
         let mut addresses: SmallVec<[usize; 4]> = SmallVec::new();
         for buffer in &compiled.buffers {
-            let (array, address) = new_array(py, &buffer.form)?;
-            arrays.push(array);
+            let (array, address) = match device {
+                DeviceId::Cpu => new_array(py, &buffer.form)?,
+                device => {
+                    let (array, memory) = new_device_array(py, device, &buffer.form)?;
+                    let address = memory.get().address() as usize;
+                    made.memory.push(memory);
+                    (array, address)
+                }
+            };
+            made.arrays.push(array);
             addresses.push(address);
         }
         let idle = compiled.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let bound = idle.unwrap_or_else(|| compiled.plan.bind());
+        let bound = match (idle, device) {
+            (Some(bound), _) => bound,
+            (None, DeviceId::Cpu) => compiled.plan.bind(),
+            (None, device) => compiled.plan.bind_to(queue_of(py, device)?, &compiled.placement.is_resident),
+        };
         let mut taken = TakenPlan { compiled, bound: Some(bound) };
         let Some(bound) = taken.bound.as_mut() else { return Ok(None) };
         let placed = bound.place(&values.addresses, &addresses, &values.numbers);
@@ -215,19 +297,29 @@ impl GroupPlan {
         let n_done = unsafe { bound.run_while_short() }.map_err(|error| fusion_error(py, name, &error, None))?;
         if n_done < bound.n_launches() {
             let bound = &*bound;
-            // SAFETY: as above.
-            let (done, interrupt) = interruptible(py, |options| unsafe { bound.run_from(n_done, options) })?;
+            let sim = (device == DeviceId::Simulator).then(|| SimSettings::get().options());
+            let started = Instant::now();
+            let (done, interrupt) = interruptible(py, |options| {
+                let options = LaunchOptions { sim: sim.unwrap_or_default(), ..*options };
+                // SAFETY: as above.
+                unsafe { bound.run_from(n_done, &options) }
+            })?;
+            match &done {
+                Ok(stats) => note_launch(Ok(stats.as_ref()), started.elapsed()),
+                Err(FusionError::Launch { error, .. }) => note_launch(Err(error), started.elapsed()),
+                Err(_) => {}
+            }
             done.map_err(|error| fusion_error(py, name, &error, interrupt))?;
         }
         drop(taken);
         if let [result] = &compiled.results[..] {
             // SAFETY: passed on to the caller.
-            return unsafe { result.object(py, compiled.package, args, &arrays, &addresses) }.map(Some);
+            return unsafe { result.object(py, compiled.placement.package, args, &made, &addresses) }.map(Some);
         }
         let mut objects: SmallVec<[Bound<'py, PyAny>; 4]> = SmallVec::new();
         for result in &compiled.results {
             // SAFETY: passed on to the caller.
-            objects.push(unsafe { result.object(py, compiled.package, args, &arrays, &addresses)? });
+            objects.push(unsafe { result.object(py, compiled.placement.package, args, &made, &addresses)? });
         }
         Ok(Some(PyTuple::new(py, objects)?.into_any()))
     }
@@ -245,15 +337,23 @@ impl GroupResult {
         py: Python<'py>,
         package: TensorPackage,
         args: &[*mut ffi::PyObject],
-        arrays: &[Bound<'py, PyAny>],
+        made: &ResultArrays<'py>,
         addresses: &[usize],
     ) -> PyResult<Bound<'py, PyAny>> {
         match self.memory {
-            ResultMemory::Buffer { index, is_whole: true } => in_package(arrays[index].clone(), package, self.dtype),
-            ResultMemory::Buffer { index, is_whole: false } => {
-                let address = addresses[index].wrapping_add_signed(self.offset as isize);
-                let view = view_of(&self.form, address, self.is_writable, arrays[index].clone())?;
-                in_package(view, package, self.dtype)
+            ResultMemory::Buffer { index, is_whole } => {
+                let array = made.arrays[index].clone();
+                let array = match is_whole {
+                    true => array,
+                    false => {
+                        let address = addresses[index].wrapping_add_signed(self.offset as isize);
+                        view_of(&self.form, address, self.is_writable, array)?
+                    }
+                };
+                match made.memory.get(index) {
+                    Some(memory) => device_array(array, memory, self.dtype),
+                    None => in_package(array, package, self.dtype),
+                }
             }
             ResultMemory::External { index, is_view } => {
                 // SAFETY: passed on to the caller.
@@ -285,7 +385,10 @@ impl GroupResult {
             let storage = arg.getattr(intern!(py, "_storage"))?;
             let view = self.over(&storage, &storage)?;
             let n_axes = self.form.extents.len();
-            if !is_view || !(1..=4).contains(&n_axes) {
+            if array.get().device() != DeviceId::Cpu {
+                return of_device(array, view, is_view);
+            }
+            if !is_view || !(1..=MAX_ARRAY_AXES).contains(&n_axes) {
                 return in_package(view.call_method0("copy")?, TensorPackage::Polyloom, self.dtype);
             }
             return array.call_method1("_view", (view,));
@@ -302,6 +405,23 @@ impl GroupResult {
         let is_writable = self.is_writable && fields.flags & numpy::npyffi::NPY_ARRAY_WRITEABLE != 0;
         view_of(&self.form, address, is_writable, base.clone())
     }
+}
+
+/// Makes an array of a part of one on a device, or a copy of the part; of one element without axes, a NumPy array.
+fn of_device<'py>(
+    array: &Bound<'py, ArrayBase>,
+    part: Bound<'py, PyAny>,
+    is_view: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = array.py();
+    if part.getattr("ndim")?.extract::<usize>()? == 0 {
+        return match array.get().memory() {
+            Some(memory) => memory.get().read(&part),
+            None => Ok(part),
+        };
+    }
+    let view = array.call_method1("_view", (part,))?;
+    if is_view { Ok(view) } else { py.import("polyloom._creation")?.call_method1("clone", (view,)) }
 }
 
 fn dense_strides(extents: &[isize], dtype: Scalar) -> Vec<isize> {

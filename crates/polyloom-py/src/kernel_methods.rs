@@ -4,15 +4,13 @@
 
 use crate::backward::{Backward, KnownArgument, arguments_of};
 use crate::boundary::guarded;
-use crate::errors::{codegen_error, compile_error, device_error, diagnostic_object, launch_error};
+use crate::code_forms::{emit_error, gpu_target, llvm_form};
+use crate::errors::{compile_error, diagnostic_object, launch_error};
 use crate::generic::Generic;
 use crate::kernel::{Deferred, Kernel, LaunchedCode};
 use crate::source_unit::SourceUnit;
 use crate::{arguments, device, packages, session};
-use polyloom::{
-    AccessCheck, Arch, DerivativeLaunch, DerivativeRequest, EmitError, EmitOptions, Form, GpuTarget, GridShape,
-    PtxVersion, Scalar, Type, UnknownArch,
-};
+use polyloom::{AccessCheck, DerivativeLaunch, DerivativeRequest, EmitOptions, Form, GpuTarget, Scalar, Type};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -194,12 +192,9 @@ impl Kernel {
     /// and do not overlap, as many threads at a time as launches have measured to be faster; or, if an architecture is named, what PTX for it is made of.
     #[pyo3(signature = (*, optimized = true, backward = false, arch = None))]
     fn llvm_ir(&self, py: Python<'_>, optimized: bool, backward: bool, arch: Option<&str>) -> PyResult<String> {
-        if let Some(arch) = arch {
-            let target = self.gpu_target(Some(arch), None, false, false)?;
-            let form = if optimized { Form::GpuLlvmIrOptimized } else { Form::GpuLlvmIr };
-            return self.text(py, form, &EmitOptions::for_gpu(target), backward);
-        }
-        self.text(py, if optimized { Form::LlvmIrOptimized } else { Form::LlvmIr }, &EmitOptions::default(), backward)
+        let target = arch.map(|arch| self.gpu_target(Some(arch), None, false, false)).transpose()?;
+        let (form, options) = llvm_form(optimized, target);
+        self.text(py, form, &options, backward)
     }
 
     /// The kernel as C++ that compiles by itself. With `comments`, lines of the kernel's source stand before what they
@@ -460,13 +455,7 @@ impl Kernel {
         dense: bool,
         grid_stride: bool,
     ) -> PyResult<GpuTarget> {
-        let arch = match arch {
-            Some(name) => name.parse().map_err(|error: UnknownArch| PyValueError::new_err(error.to_string()))?,
-            None => self.one()?.arch().unwrap_or(Arch::DEFAULT),
-        };
-        let version = ptx_version.map(str::parse::<PtxVersion>).transpose().map_err(PyValueError::new_err)?;
-        let shape = if grid_stride { GridShape::Stride } else { GridShape::OneThreadEach };
-        Ok(GpuTarget { ptx_version: version, dense, shape, ..GpuTarget::new(arch) })
+        gpu_target(arch, self.one()?.arch(), ptx_version, dense, grid_stride)
     }
 
     /// Returns what `work` makes of the kernel or, if `backward`, of its backward kernel with respect to all its
@@ -484,14 +473,5 @@ impl Kernel {
             PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
         }
         guarded(|| Ok(work(&backward.kernel)))
-    }
-}
-
-/// Why there is no code in a form.
-fn emit_error(py: Python<'_>, error: &EmitError) -> PyErr {
-    match error {
-        EmitError::Codegen(error) => codegen_error(error),
-        EmitError::Rejected(error) => compile_error(py, error),
-        EmitError::Device(failure) => device_error(py, failure),
     }
 }

@@ -114,13 +114,6 @@ pub(crate) fn run_long(
         let options = LaunchOptions { sim: sim.unwrap_or_default(), ..*options };
         launch(&options)
     })?;
-    let report = match &result {
-        Ok(stats) => stats.report.as_deref(),
-        Err(LaunchError::Simulator(fault)) => Some(&fault.report),
-        Err(_) => None,
-    };
-    if let Some(report) = report {
-        sim_settings::set_last_report(report.clone(), started.elapsed());
-    }
+    sim_settings::note_launch(result.as_ref().map(Some), started.elapsed());
     result.map(drop).map_err(|error| launch_error(py, kernel, &error, interrupt))
 }

@@ -12,6 +12,7 @@ mod boundary;
 mod builtin_call;
 mod capture;
 mod captures;
+mod code_forms;
 mod composite;
 mod config;
 mod device;

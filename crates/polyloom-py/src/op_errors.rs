@@ -1,7 +1,7 @@
 //! The errors of ops as NumPy's users expect them: `ValueError` of shapes and axes, `TypeError` of types, `OverflowError`
 //! of integers. Each names the op and the argument, and both shapes where two do not fit.
 
-use crate::errors::{compile_error, launch_error};
+use crate::errors::{compile_error, device_error, launch_error};
 use polyloom::fusion::FusionError;
 use polyloom::graph::{GraphError, TensorOp};
 use pyo3::exceptions::{PyMemoryError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
@@ -35,6 +35,7 @@ pub(crate) fn fusion_error(py: Python<'_>, name: &str, error: &FusionError, inte
         FusionError::Launch { kernel, error } => launch_error(py, kernel, error, interrupt),
         FusionError::NumberRange { .. } => PyOverflowError::new_err(format!("`{name}`: {error}")),
         FusionError::Memory { .. } => PyMemoryError::new_err(format!("`{name}`: {error}")),
+        FusionError::Device(failure) => device_error(py, failure),
         FusionError::Argument(_) => PyValueError::new_err(format!("`{name}`: {error}")),
     }
 }

@@ -1,7 +1,8 @@
 //! The memory of results: NumPy arrays over buffers of the pool, which get it back when the array dies.
 
+use crate::device::DeviceMemory;
 use numpy::npyffi::{self, PY_ARRAY_API, npy_intp};
-use polyloom::{PoolBuffer, Scalar, buffer_pool};
+use polyloom::{DeviceId, PoolBuffer, Scalar, buffer_pool};
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -62,6 +63,26 @@ pub(crate) fn new_array<'py>(py: Python<'py>, form: &ArrayForm) -> PyResult<(Bou
     let array = make(py, form, address.cast(), npyffi::NPY_ARRAY_CARRAY)?;
     set_base(py, &array, memory.into_any())?;
     Ok((array, address as usize))
+}
+
+/// Makes the NumPy array that says how a dense array lies in new memory of a device; gives the memory too.
+///
+/// # Errors
+///
+/// `DeviceError` if the device has no memory left.
+pub(crate) fn new_device_array<'py>(
+    py: Python<'py>,
+    device: DeviceId,
+    form: &ArrayForm,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, DeviceMemory>)> {
+    let memory = Bound::new(py, DeviceMemory::allocate(py, device, form.n_bytes as usize)?)?;
+    let address = memory.get().address() as *mut c_void;
+    let array = make(py, form, address, npyffi::NPY_ARRAY_CARRAY)?;
+    // Without elements there is no address, and NumPy has made memory of its own.
+    if !address.is_null() {
+        set_base(py, &array, memory.clone().into_any())?;
+    }
+    Ok((array, memory))
 }
 
 /// An uninitialised dense array in memory of the pool, for results of kernels.

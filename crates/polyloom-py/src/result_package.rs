@@ -1,6 +1,7 @@
 //! Results as tensors of the package that the arguments are of.
 
 use crate::array::ArrayBase;
+use crate::device::DeviceMemory;
 use crate::tensor_view::TensorPackage;
 use crate::torch_tensor;
 use polyloom::Scalar;
@@ -50,16 +51,42 @@ fn array_classes(py: Python<'_>) -> PyResult<&ArrayClasses> {
     })
 }
 
-/// Makes an array of the package as its method `_wrap` does, without a frame of Python.
+/// The most axes of an array of the package.
+pub(crate) const MAX_ARRAY_AXES: usize = 4;
+
 fn own_array<'py>(storage: Bound<'py, PyAny>, dtype: Scalar) -> PyResult<Bound<'py, PyAny>> {
-    let py = storage.py();
-    // SAFETY: it is a live NumPy array.
-    let n_axes = unsafe { (*storage.as_ptr().cast::<numpy::npyffi::PyArrayObject>()).fields.nd };
-    if !(1..=4).contains(&n_axes) {
+    if !(1..=MAX_ARRAY_AXES).contains(&n_axes(&storage)) {
         return Ok(storage);
     }
+    let args = PyTuple::new(storage.py(), [storage])?;
+    wrapped(&args, dtype)
+}
+
+/// Makes an array in a device's memory, of 1 to 4 axes. An element without axes is copied to a NumPy array, as the CPU's
+/// is one.
+pub(crate) fn device_array<'py>(
+    storage: Bound<'py, PyAny>,
+    memory: &Bound<'py, DeviceMemory>,
+    dtype: Scalar,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = storage.py();
+    if n_axes(&storage) == 0 {
+        return memory.get().read(&storage);
+    }
+    let args = PyTuple::new(py, [storage, py.None().into_bound(py), memory.clone().into_any()])?;
+    wrapped(&args, dtype)
+}
+
+fn n_axes(storage: &Bound<'_, PyAny>) -> usize {
+    // SAFETY: it is a live NumPy array.
+    let n_axes = unsafe { (*storage.as_ptr().cast::<numpy::npyffi::PyArrayObject>()).fields.nd };
+    usize::try_from(n_axes).unwrap_or(0)
+}
+
+/// Makes an array of the package as its method `_wrap` does, without a frame of Python.
+fn wrapped<'py>(args: &Bound<'py, PyTuple>, dtype: Scalar) -> PyResult<Bound<'py, PyAny>> {
+    let py = args.py();
     let classes = array_classes(py)?;
-    let args = PyTuple::new(py, [storage])?;
     // SAFETY: the class is a subclass of the one whose function this is.
     let array = unsafe {
         let made = (classes.new)(classes.array.as_ptr().cast(), args.as_ptr(), std::ptr::null_mut());

@@ -1,7 +1,7 @@
 //! The simulator's settings, which launches on `sim:0` go by, and its report of the last one.
 
 use polyloom::ptx::{InstClass, Report, Sanitizers, UnknownSanitizer};
-use polyloom::{Arch, SimOptions, UnknownArch, describe_report, num_threads};
+use polyloom::{Arch, LaunchError, LaunchStats, SimOptions, UnknownArch, describe_report, num_threads};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -35,6 +35,18 @@ impl SimSettings {
             n_threads: num_threads(),
             ..SimOptions::default()
         }
+    }
+}
+
+/// Keeps what a launch did, if it was one on the simulator.
+pub(crate) fn note_launch(outcome: Result<Option<&LaunchStats>, &LaunchError>, elapsed: Duration) {
+    let report = match outcome {
+        Ok(stats) => stats.and_then(|stats| stats.report.as_deref()),
+        Err(LaunchError::Simulator(fault)) => Some(&fault.report),
+        Err(_) => None,
+    };
+    if let Some(report) = report {
+        set_last_report(report.clone(), elapsed);
     }
 }
 

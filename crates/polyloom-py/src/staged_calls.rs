@@ -2,13 +2,15 @@
 
 use crate::fused_calls::FusedCalls;
 use crate::group_calls::{GroupCall, OperandSource};
+use crate::kernel::Kernel;
 use polyloom::FloatMode;
 use polyloom::graph::TensorOp;
-use pyo3::exceptions::{PyException, PyMemoryError};
+use pyo3::exceptions::{PyException, PyMemoryError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Says what is called.
 pub(crate) enum Callee {
@@ -35,6 +37,12 @@ enum StageInput {
 enum CallStage {
     Fused { calls: FusedCalls, inputs: Vec<StageInput>, numbers: Vec<usize>, results: Vec<usize> },
     Function { call: CallSource, number: usize },
+}
+
+/// What a stage runs: the kernels of a plan, or one kernel of the program.
+pub(crate) enum StageForm<'a> {
+    Fused(&'a FusedCalls),
+    Kernel(Arc<polyloom::Kernel>),
 }
 
 /// Calls in stages.
@@ -202,6 +210,22 @@ impl StagedCalls {
         Ok(true)
     }
 
+    /// The stages with the code that they have.
+    ///
+    /// # Errors
+    ///
+    /// `TypeError` of a function that is no kernel.
+    pub(crate) fn stages(&self, py: Python<'_>) -> PyResult<Vec<StageForm<'_>>> {
+        let mut stages = Vec::with_capacity(self.stages.len());
+        for stage in &self.stages {
+            stages.push(match stage {
+                CallStage::Fused { calls, .. } => StageForm::Fused(calls),
+                CallStage::Function { call, .. } => StageForm::Kernel(call.kernel(py)?),
+            });
+        }
+        Ok(stages)
+    }
+
     /// The calls that run as one, in stages.
     pub(crate) fn fused(&self) -> impl Iterator<Item = &FusedCalls> {
         self.stages.iter().filter_map(|stage| match stage {
@@ -212,6 +236,13 @@ impl StagedCalls {
 }
 
 impl CallSource {
+    /// The kernel that a function of arrays launches.
+    fn kernel(&self, py: Python<'_>) -> PyResult<Arc<polyloom::Kernel>> {
+        let Callee::Function(function) = &self.callee else { return Err(PyTypeError::new_err("an op is no kernel")) };
+        let kernel = function.bind(py).getattr("kernel")?;
+        kernel.cast::<Kernel>()?.get().one().cloned()
+    }
+
     fn run<'py>(
         &self,
         py: Python<'py>,

@@ -29,13 +29,14 @@ pub(crate) fn plain_tensor<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> 
         return plain_array(object);
     }
     if let Ok(array) = object.cast::<ArrayBase>() {
-        let device = array.get().device();
-        if device != DeviceId::Cpu {
-            let message = format!("is on device '{device}', and ops run on the CPU: pass .to('cpu') of it");
-            return Err(PyValueError::new_err(message));
-        }
         if array.get().element().is_some() {
             return Err(PyTypeError::new_err("is an array of vectors or matrices: pass .numpy() of it"));
+        }
+        let device = array.get().device();
+        if device != DeviceId::Cpu {
+            let message =
+                format!("has elements on device '{device}' that ops do not take there: pass .to('cpu') of it");
+            return Err(PyValueError::new_err(message));
         }
         return plain_array(&object.getattr("_storage")?);
     }
@@ -48,12 +49,16 @@ pub(crate) fn plain_tensor<'py>(py: Python<'py>, object: &Bound<'py, PyAny>) -> 
         return numpy.call_method1("asarray", (typed.call_method1("in_numpy", (object,))?,));
     }
     if torch_tensor::learn(object)? {
+        let tensor = torch_tensor::with_signs(object)?;
         // SAFETY: as above.
-        return match unsafe { view_of(py, object.as_ptr(), &mut held) } {
-            TensorView::Tensor(fields) if is_known(py, object, &fields) => Ok(object.clone()),
-            TensorView::Tensor(_) => Err(PyTypeError::new_err("has elements of a type that ops do not take")),
-            _ => Err(torch_tensor::refusal(object)),
+        let is_known = match unsafe { view_of(py, tensor.as_ptr(), &mut held) } {
+            TensorView::Tensor(fields) => is_known(py, &tensor, &fields),
+            _ => return Err(torch_tensor::refusal(object)),
         };
+        if !is_known {
+            return Err(PyTypeError::new_err("has elements of a type that ops do not take"));
+        }
+        return Ok(tensor);
     }
     Ok(object.clone())
 }

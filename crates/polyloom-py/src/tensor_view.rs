@@ -18,7 +18,7 @@ pub(crate) enum TensorPackage {
 
 /// An argument as a call sees it.
 pub(crate) enum TensorView<'a> {
-    /// A tensor in the host's memory.
+    /// A tensor.
     Tensor(TensorFields<'a>),
     /// A Python `float`.
     Float(f64),
@@ -31,6 +31,8 @@ pub(crate) enum TensorView<'a> {
 /// Says where a tensor's elements lie, and of which type they are.
 pub(crate) struct TensorFields<'a> {
     pub(crate) package: TensorPackage,
+    /// The device in whose memory they are.
+    pub(crate) device: DeviceId,
     /// The number of the element type: NumPy's, or that of DLPack.
     pub(crate) type_number: i32,
     /// True if elements are in this machine's byte order, at addresses that are multiples of their size.
@@ -56,7 +58,7 @@ pub(crate) unsafe fn view_of<'a>(
     // SAFETY: passed on to the caller.
     unsafe {
         if npyffi::PyArray_CheckExact(py, arg) != 0 {
-            return TensorView::Tensor(fields_of(arg.cast(), TensorPackage::NumPy));
+            return TensorView::Tensor(fields_of(arg.cast(), TensorPackage::NumPy, DeviceId::Cpu));
         }
         if ffi::PyFloat_CheckExact(arg) != 0 {
             return TensorView::Float(ffi::PyFloat_AsDouble(arg));
@@ -69,10 +71,10 @@ pub(crate) unsafe fn view_of<'a>(
         let object = Borrowed::from_ptr(py, arg);
         if let Ok(array) = object.cast::<ArrayBase>() {
             let array = array.get();
-            if array.device() != DeviceId::Cpu || array.element().is_some() {
+            if array.element().is_some() {
                 return TensorView::Other;
             }
-            return TensorView::Tensor(fields_of(array.object().cast(), TensorPackage::Polyloom));
+            return TensorView::Tensor(fields_of(array.object().cast(), TensorPackage::Polyloom, array.device()));
         }
         if torch_tensor::is_tensor(&object) {
             return torch_tensor::view_of(&object, held);
@@ -81,13 +83,17 @@ pub(crate) unsafe fn view_of<'a>(
     }
 }
 
-/// Reads a NumPy array.
+/// Reads a NumPy array, which says how elements lie in the memory of a device.
 ///
 /// # Safety
 ///
 /// As [`view_of`].
 #[inline]
-unsafe fn fields_of<'a>(array: *mut npyffi::PyArrayObject, package: TensorPackage) -> TensorFields<'a> {
+unsafe fn fields_of<'a>(
+    array: *mut npyffi::PyArrayObject,
+    package: TensorPackage,
+    device: DeviceId,
+) -> TensorFields<'a> {
     // SAFETY: a live array's fields and descriptor are valid, and extents and strides are as many as it says.
     unsafe {
         let array = &(*array).fields;
@@ -101,6 +107,7 @@ unsafe fn fields_of<'a>(array: *mut npyffi::PyArrayObject, package: TensorPackag
         let foreign = if cfg!(target_endian = "little") { b'>' } else { b'<' };
         TensorFields {
             package,
+            device,
             type_number: descr.type_num,
             is_plain: array.flags & npyffi::NPY_ARRAY_ALIGNED != 0 && descr.byteorder as u8 != foreign,
             address: array.data as usize,

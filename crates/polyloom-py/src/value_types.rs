@@ -5,6 +5,7 @@ use crate::group_calls::{ExternalType, literal, tensor_type};
 use crate::tensor_operand::array_scalar;
 use crate::tensor_view::{TensorPackage, TensorView, view_of};
 use crate::torch_tensor;
+use polyloom::DeviceId;
 use polyloom::graph::{Layout, TensorOperand};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -24,8 +25,21 @@ pub(crate) struct ValueTypes {
     pub(crate) tensors: Vec<usize>,
     pub(crate) layouts: Vec<Layout>,
     pub(crate) package: TensorPackage,
+    /// For each input, true if it is in the memory of a device.
+    pub(crate) is_resident: Vec<bool>,
+    /// Set if tensors are on several devices.
+    pub(crate) mixed: Option<MixedDevices>,
     /// The package of tensors that have axes, if there is one.
     given: Option<TensorPackage>,
+    /// The device of tensors that have axes, with the first value that is there.
+    device: Option<(DeviceId, usize)>,
+}
+
+/// Two values on different devices, the first of each.
+#[derive(Clone, Copy)]
+pub(crate) struct MixedDevices {
+    pub(crate) first: (DeviceId, usize),
+    pub(crate) other: (DeviceId, usize),
 }
 
 impl Default for ValueTypes {
@@ -36,7 +50,10 @@ impl Default for ValueTypes {
             tensors: Vec::new(),
             layouts: Vec::new(),
             package: TensorPackage::NumPy,
+            is_resident: Vec::new(),
+            mixed: None,
             given: None,
+            device: None,
         }
     }
 }
@@ -79,7 +96,9 @@ impl ValueTypes {
                 let strides = fields.strides.iter().map(|&stride| stride / bytes).collect();
                 self.layouts.push(Layout { extents, strides, offset: 0 });
                 self.tensors.push(index);
+                self.is_resident.push(fields.device != DeviceId::Cpu);
                 if !fields.extents.is_empty() {
+                    self.join_device(fields.device, index);
                     self.join(fields.package)?;
                 } else if self.given.is_none() {
                     self.package = self.package.max(fields.package);
@@ -95,6 +114,19 @@ impl ValueTypes {
         self.types.push(ty);
         self.keys.push(key);
         Ok(())
+    }
+
+    /// The device of the results. Numbers and tensors without axes are copied from the host to where the others are.
+    pub(crate) fn device(&self) -> DeviceId {
+        self.device.map_or(DeviceId::Cpu, |(device, _)| device)
+    }
+
+    /// Notes the device of a tensor that has axes.
+    fn join_device(&mut self, device: DeviceId, index: usize) {
+        let first = *self.device.get_or_insert((device, index));
+        if first.0 != device && self.mixed.is_none() {
+            self.mixed = Some(MixedDevices { first, other: (device, index) });
+        }
     }
 
     /// Notes the package of a tensor that has axes.

@@ -16,6 +16,7 @@
 
 mod assemble;
 mod body;
+mod decision;
 mod emit;
 mod expression;
 mod group;
@@ -27,13 +28,16 @@ mod spill;
 mod translate;
 
 pub use body::KernelBody;
+pub use decision::{KernelSummary, PlanDecision, PlanExplanation, explain};
 
 use crate::decompose::decompose;
 use crate::error::GraphError;
 use crate::graph::{Graph, TensorId};
 use crate::layout::Layout;
+use group::KernelDraft;
 use polyloom_ir::{FloatMode, Scalar};
 use std::sync::Arc;
+use translate::TranslatedGraph;
 
 /// The choices of a plan that are not the graph's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -154,15 +158,27 @@ pub struct PlanOutput {
 /// [`GraphError::Invalid`] if an extent is a symbol or the layouts are not those of the inputs, and those of
 /// [`crate::decompose`].
 pub fn plan(graph: &Graph, inputs: &[Layout], options: &PlanOptions) -> Result<FusionPlan, GraphError> {
+    let (mut translated, drafts) = drafts_of(graph, inputs, options, |_, _| {})?;
+    let spills: Vec<_> = drafts.iter().map(|draft| spill::spill(&mut translated, draft)).collect();
+    Ok(assemble::assemble(&translated, &drafts, &spills, options))
+}
+
+/// Drafts the kernels of a graph. `look` sees those before anything is stored because several compute it.
+fn drafts_of(
+    graph: &Graph,
+    inputs: &[Layout],
+    options: &PlanOptions,
+    look: impl FnOnce(&TranslatedGraph, &[KernelDraft]),
+) -> Result<(TranslatedGraph, Vec<KernelDraft>), GraphError> {
     let simple = decompose(graph)?;
     let mut translated = translate::translate(&simple, inputs, options)?;
     let mut drafts = group::group(&mut translated);
+    look(&translated, &drafts);
     if let Some(shared) = share::find_shared(&translated, &drafts) {
         translated = share::store_shared(translated, &shared);
         drafts = group::group(&mut translated);
     }
-    let spills: Vec<_> = drafts.iter().map(|draft| spill::spill(&mut translated, draft)).collect();
-    Ok(assemble::assemble(&translated, &drafts, &spills, options))
+    Ok((translated, drafts))
 }
 
 /// Returns the error for a graph that cannot be planned.

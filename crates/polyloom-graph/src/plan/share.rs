@@ -7,17 +7,27 @@ use crate::layout::Layout;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The operations from which on an element is rather stored and loaded than computed by a second kernel.
-const MIN_FLOPS: u64 = 16;
+pub(super) const MIN_FLOPS: u64 = 16;
 
 /// Finds the dearest expressions that several kernels compute; `None` if there are none.
 pub(super) fn find_shared(graph: &TranslatedGraph, drafts: &[KernelDraft]) -> Option<FxHashSet<ExpressionId>> {
+    let shared = shared_expressions(graph, drafts, MIN_FLOPS);
+    (!shared.is_empty()).then_some(shared)
+}
+
+/// Returns the expressions that several kernels compute and that take at least so many operations.
+pub(super) fn shared_expressions(
+    graph: &TranslatedGraph,
+    drafts: &[KernelDraft],
+    least: u64,
+) -> FxHashSet<ExpressionId> {
     let mut users: FxHashMap<ExpressionId, u32> = FxHashMap::default();
     for draft in drafts {
         graph.arena.visit(&draft.roots(), |id| *users.entry(id).or_default() += 1);
     }
     let is_shared = |id: &ExpressionId| {
         let is_computed = matches!(graph.arena.get(*id).kind, ExpressionKind::Apply(..) | ExpressionKind::Random(..));
-        users.get(id).is_some_and(|&n| n > 1) && is_computed && graph.arena.flops(*id) >= MIN_FLOPS
+        users.get(id).is_some_and(|&n| n > 1) && is_computed && graph.arena.flops(*id) >= least
     };
     // Of expressions within each other, the outermost.
     let mut shared = FxHashSet::default();
@@ -33,7 +43,7 @@ pub(super) fn find_shared(graph: &TranslatedGraph, drafts: &[KernelDraft]) -> Op
             stack.extend(operands);
         }
     }
-    (!shared.is_empty()).then_some(shared)
+    shared
 }
 
 /// Returns true if an expression depends on loads, and on no single element for all places.

@@ -11,7 +11,7 @@ use crate::layout::Layout;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The operations from which on an element is rather loaded than computed again.
-const MIN_FLOPS: u64 = 10;
+pub(super) const MIN_FLOPS: u64 = 10;
 
 /// An expression that a kernel stores for its own later passes.
 #[derive(Clone, Debug)]
@@ -27,30 +27,7 @@ pub(super) struct SpilledExpression {
 /// Finds what the passes of a kernel keep for later ones.
 pub(super) fn spill(graph: &mut TranslatedGraph, draft: &KernelDraft) -> Vec<SpilledExpression> {
     let DraftSpace::Rows(space) = &draft.space else { return Vec::new() };
-    // An unrolled row is in registers.
-    if space.form != RowForm::Block && space.form != RowForm::Loop {
-        return Vec::new();
-    }
-    let needed = passes_of_elements(&graph.arena, draft);
-    let mut dear: Vec<(ExpressionId, usize, usize)> = Vec::new();
-    let mut roots = draft.roots();
-    let mut seen = FxHashSet::default();
-    while let Some(id) = roots.pop() {
-        if !seen.insert(id) {
-            continue;
-        }
-        let passes = needed.get(&id).copied().unwrap_or(0);
-        let is_shared = passes.count_ones() > 1;
-        if is_shared && graph.arena.flops(id) >= MIN_FLOPS && !is_of_row(&graph.arena, draft, id) {
-            let last = u64::BITS - 1 - passes.leading_zeros();
-            dear.push((id, passes.trailing_zeros() as usize, last as usize));
-            continue;
-        }
-        if let ExpressionKind::Apply(_, operands) = &graph.arena.get(id).kind {
-            roots.extend(operands);
-        }
-    }
-    dear.sort_unstable();
+    let dear = expressions_of_passes(&graph.arena, draft, MIN_FLOPS);
     let all = [&space.outer[..], &space.inner[..]].concat();
     let mut hosts: Vec<&DraftStore> = draft.stores.iter().filter(|store| !store.is_of_row).collect();
     let mut spilled = Vec::new();
@@ -74,6 +51,41 @@ pub(super) fn spill(graph: &mut TranslatedGraph, draft: &KernelDraft) -> Vec<Spi
         spilled.push(SpilledExpression { expression, pass, stored, layout });
     }
     spilled
+}
+
+/// Returns the expressions of elements that several passes need and that take at least so many operations, each with the
+/// first of these passes and the last.
+pub(super) fn expressions_of_passes(
+    arena: &ExpressionArena,
+    draft: &KernelDraft,
+    least: u64,
+) -> Vec<(ExpressionId, usize, usize)> {
+    let DraftSpace::Rows(space) = &draft.space else { return Vec::new() };
+    // An unrolled row is in registers.
+    if space.form != RowForm::Block && space.form != RowForm::Loop {
+        return Vec::new();
+    }
+    let needed = passes_of_elements(arena, draft);
+    let mut dear: Vec<(ExpressionId, usize, usize)> = Vec::new();
+    let mut roots = draft.roots();
+    let mut seen = FxHashSet::default();
+    while let Some(id) = roots.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let passes = needed.get(&id).copied().unwrap_or(0);
+        let is_shared = passes.count_ones() > 1;
+        if is_shared && arena.flops(id) >= least && !is_of_row(arena, draft, id) {
+            let last = u64::BITS - 1 - passes.leading_zeros();
+            dear.push((id, passes.trailing_zeros() as usize, last as usize));
+            continue;
+        }
+        if let ExpressionKind::Apply(_, operands) = &arena.get(id).kind {
+            roots.extend(operands);
+        }
+    }
+    dear.sort_unstable();
+    dear
 }
 
 /// Returns the passes that need each expression, as the bits of a number.

@@ -1,5 +1,6 @@
 //! The tests of tensor graphs, in one binary.
 
+mod decision;
 mod decomposition;
 mod errors;
 mod gradient_points;

@@ -5,8 +5,11 @@ use crate::bound_launch::BoundLaunch;
 use crate::scalar_bits;
 use polyloom_graph::plan::{BufferKind, KernelGrid, PlanArg};
 use polyloom_ir::{LaunchConfig, Scalar};
-use polyloom_runtime::{ArgBlock, CpuQueue, LaunchOptions, PoolBuffer, buffer_pool};
+use polyloom_runtime::{
+    ArgBlock, CpuQueue, DeviceBuffer, DeviceId, LaunchOptions, LaunchStats, PoolBuffer, Queue, buffer_pool,
+};
 use smallvec::SmallVec;
+use std::fmt;
 use std::sync::Arc;
 
 /// A Python number that a run is given.
@@ -53,22 +56,43 @@ struct NumberBinding {
     dtype: Scalar,
 }
 
+/// The memory of a temporary, kept until the run is over.
+enum TemporaryMemory {
+    Pool(#[expect(dead_code, reason = "it is only to live as long")] PoolBuffer),
+    Device(#[expect(dead_code, reason = "it is only to live as long")] DeviceBuffer),
+}
+
 /// A plan with the memory of a run. It serves one run at a time, and any number one after the other.
-#[derive(Debug)]
 pub struct BoundFusion {
     plan: Arc<FusedPlan>,
+    queue: Arc<dyn Queue>,
+    device: DeviceId,
+    /// For each input, true if it is in the memory of the device rather than the host's.
+    is_resident: SmallVec<[bool; 8]>,
     /// Empty until the first run.
     launches: Vec<BoundLaunch>,
     arrays: Vec<ArrayBinding>,
     numbers: Vec<NumberBinding>,
     /// The addresses of the buffers in this run.
     addresses: Vec<usize>,
-    temporaries: SmallVec<[PoolBuffer; 2]>,
+    temporaries: SmallVec<[TemporaryMemory; 2]>,
+}
+
+impl fmt::Debug for BoundFusion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} on {}", self.launches, self.device)
+    }
 }
 
 impl FusedPlan {
-    /// Makes a plan that runs can be given memory.
+    /// Makes a plan that runs on the CPU can be given memory.
     pub fn bind(self: &Arc<FusedPlan>) -> BoundFusion {
+        self.bind_to(Arc::new(CpuQueue), &[])
+    }
+
+    /// Makes a plan that runs in a queue can be given memory. `is_resident` says which inputs are in the memory of the
+    /// queue's device; those beyond it are in the host's, from where each launch that reads one copies it.
+    pub fn bind_to(self: &Arc<FusedPlan>, queue: Arc<dyn Queue>, is_resident: &[bool]) -> BoundFusion {
         let (mut arrays, mut numbers) = (Vec::new(), Vec::new());
         for (launch, kernel) in (0u32..).zip(&self.kernels) {
             for (param, arg) in (0u32..).zip(&kernel.args) {
@@ -86,7 +110,17 @@ impl FusedPlan {
         }
         let addresses = vec![0; self.buffers.len()];
         let (launches, temporaries) = (Vec::new(), SmallVec::new());
-        BoundFusion { plan: self.clone(), launches, arrays, numbers, addresses, temporaries }
+        BoundFusion {
+            plan: self.clone(),
+            device: queue.device(),
+            queue,
+            is_resident: SmallVec::from_slice(is_resident),
+            launches,
+            arrays,
+            numbers,
+            addresses,
+            temporaries,
+        }
     }
 }
 
@@ -97,11 +131,12 @@ impl BoundFusion {
     }
 
     /// Gives the memory of the next run: the addresses of the inputs' elements with all indices 0, those of the buffers
-    /// for results, in their order, and the numbers. Takes temporaries from the pool.
+    /// for results, in their order, and the numbers. Takes temporaries from the pool or the device.
     ///
     /// # Errors
     ///
-    /// [`FusionError::Argument`] if elements are not aligned, [`FusionError::NumberRange`] and [`FusionError::Memory`].
+    /// [`FusionError::Argument`] if elements are not aligned, [`FusionError::NumberRange`], [`FusionError::Memory`] and
+    /// [`FusionError::Device`].
     #[inline]
     pub fn place(&mut self, inputs: &[usize], outputs: &[usize], numbers: &[RunNumber]) -> Result<(), FusionError> {
         let mut outputs = outputs.iter();
@@ -111,8 +146,7 @@ impl BoundFusion {
                 BufferKind::Output => outputs.next().copied().unwrap_or_default(),
                 BufferKind::Temporary => {
                     let n_bytes = buffer.n_elements * u64::from(buffer.dtype.bytes());
-                    let memory = buffer_pool().take(n_bytes).ok_or(FusionError::Memory { n_bytes })?;
-                    let address = memory.address() as usize;
+                    let (memory, address) = temporary(&self.queue, self.device, n_bytes)?;
                     self.temporaries.push(memory);
                     address
                 }
@@ -149,6 +183,9 @@ impl BoundFusion {
                     let byte_offset = offset * i64::from(dtype.bytes());
                     let address = self.addresses[buffer].wrapping_add_signed(byte_offset as isize);
                     args.array(params, dtype, address as *mut u8, &[n_elements], &[dtype.bytes().into()])?;
+                    if self.is_on_device(self.plan.buffers[buffer].kind) {
+                        args.set_resident();
+                    }
                 }
                 PlanArg::Scalar { dtype, bits } => args.scalar(params, dtype, bits)?,
                 PlanArg::Number { index, dtype } => args.scalar(params, dtype, numbers[index as usize].bits(dtype)?)?,
@@ -166,7 +203,15 @@ impl BoundFusion {
             }
         };
         let options = LaunchOptions { grid, ..LaunchOptions::default() };
-        Ok(BoundLaunch::new(launch.kernel.clone(), Arc::new(CpuQueue), &shape, args, &options))
+        Ok(BoundLaunch::new(launch.kernel.clone(), self.queue.clone(), &shape, args, &options))
+    }
+
+    /// Returns true if a buffer is in the memory of a device rather than the host's.
+    fn is_on_device(&self, kind: BufferKind) -> bool {
+        match kind {
+            BufferKind::Input(index) => self.is_resident.get(index).copied().unwrap_or(false),
+            BufferKind::Output | BufferKind::Temporary => self.device != DeviceId::Cpu,
+        }
     }
 
     /// Runs launches on this thread as long as they are known to take a few microseconds at most; gives the number of
@@ -198,7 +243,7 @@ impl BoundFusion {
         self.launches.len()
     }
 
-    /// Runs the launches from this one on.
+    /// Runs the launches from this one on; gives what the last of them did.
     ///
     /// # Errors
     ///
@@ -207,18 +252,36 @@ impl BoundFusion {
     /// # Safety
     ///
     /// As [`BoundFusion::run_while_short`].
-    pub unsafe fn run_from(&self, first: usize, options: &LaunchOptions<'_>) -> Result<(), FusionError> {
+    pub unsafe fn run_from(
+        &self,
+        first: usize,
+        options: &LaunchOptions<'_>,
+    ) -> Result<Option<LaunchStats>, FusionError> {
+        let mut last = None;
         for launch in self.launches.iter().skip(first) {
             // SAFETY: passed on to the caller.
             let done = unsafe { launch.run(options) };
-            done.map_err(|error| FusionError::Launch { kernel: launch.kernel().clone(), error })?;
+            last = Some(done.map_err(|error| FusionError::Launch { kernel: launch.kernel().clone(), error })?);
         }
-        Ok(())
+        Ok(last)
     }
 
-    /// Gives the temporaries back to the pool.
+    /// Gives the temporaries back. A device frees memory after the launches that are in its queue.
     #[inline]
     pub fn release_temporaries(&mut self) {
         self.temporaries.clear();
     }
+}
+
+/// Takes memory of a temporary, whose address it gives too.
+#[inline]
+fn temporary(queue: &Arc<dyn Queue>, device: DeviceId, n_bytes: u64) -> Result<(TemporaryMemory, usize), FusionError> {
+    if device == DeviceId::Cpu {
+        let memory = buffer_pool().take(n_bytes).ok_or(FusionError::Memory { n_bytes })?;
+        let address = memory.address() as usize;
+        return Ok((TemporaryMemory::Pool(memory), address));
+    }
+    let memory = DeviceBuffer::new(queue.clone(), n_bytes as usize)?;
+    let address = memory.address() as usize;
+    Ok((TemporaryMemory::Device(memory), address))
 }

@@ -8,7 +8,7 @@
 //!
 //! A [`FusedPlan`] is shared and does not change. A [`BoundFusion`] is one caller's: it keeps launches bound, so that the
 //! next run replaces addresses alone. The caller gives the memory of inputs and results; temporaries are of the
-//! [pool](crate::buffer_pool).
+//! [pool](crate::buffer_pool), or of the device that the launches run on.
 
 mod bound_fusion;
 mod evaluate;
@@ -24,7 +24,7 @@ use polyloom_frontend::CompileError;
 use polyloom_graph::plan::{BufferKind, FusionPlan, KernelGrid, PlanArg, PlanBuffer, PlanOptions, PlanOutput};
 use polyloom_graph::{Graph, GraphError, Layout};
 use polyloom_ir::BuildError;
-use polyloom_runtime::{ArgError, LaunchError};
+use polyloom_runtime::{ArgError, DeviceFailure, LaunchError};
 use std::sync::Arc;
 
 /// The reason why a graph cannot be compiled or run.
@@ -64,6 +64,9 @@ pub enum FusionError {
         /// Its size.
         n_bytes: u64,
     },
+    /// A device has no memory for a temporary, or fails.
+    #[error(transparent)]
+    Device(#[from] DeviceFailure),
 }
 
 /// A compiled plan.
