@@ -90,7 +90,7 @@ impl BreakExplainer<'_, '_> {
     }
 
     fn op(&self, call: usize) -> String {
-        format!("`ops.{}`", self.grouper.timeline.calls[call].op)
+        format!("`{}`", self.grouper.timeline.calls[call].label)
     }
 
     fn event(&self, index: usize) -> &CaptureEvent {
