@@ -103,15 +103,11 @@ def fuse(
     <BLANKLINE>
     """
     if function is None:
-        return functools.partial(
-            fuse_function, is_strict=strict, is_on=fuse, float_mode=float_mode, has_numpy=numpy
-        )
+        return functools.partial(fuse_function, is_strict=strict, is_on=fuse, float_mode=float_mode, has_numpy=numpy)
     return fuse_function(function, is_strict=strict, is_on=fuse, float_mode=float_mode, has_numpy=numpy)
 
 
-def fuse_function(
-    function: Any, *, is_strict: bool, is_on: bool, float_mode: FloatMode | None, has_numpy: bool
-) -> Any:
+def fuse_function(function: Any, *, is_strict: bool, is_on: bool, float_mode: FloatMode | None, has_numpy: bool) -> Any:
     """The fused form of a function or method."""
     if isinstance(function, (staticmethod, classmethod)):
         inner = fuse_function(

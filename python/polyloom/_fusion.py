@@ -16,6 +16,7 @@ import numpy as np
 
 from polyloom import _native
 from polyloom._errors import CompileError, Diagnostic
+from polyloom._fusion_names import NameResolver, op_of
 from polyloom._fusion_numpy import (
     VIEWS,
     array_names,
@@ -25,7 +26,6 @@ from polyloom._fusion_numpy import (
     index_of,
     parameters_of,
 )
-from polyloom._fusion_names import NameResolver, op_of
 from polyloom._fusion_rewrite import FunctionRewriter, compiled
 from polyloom._fusion_text import TextIndex, definition
 from polyloom._source_units import unit_of
@@ -279,7 +279,9 @@ class Fusion:
         code = self.original.__code__
         resolver = NameResolver(self.original, others=self.others)
         unit = unit_of(code.co_filename, self.lines)
-        captured = _native.CapturedFunction(unit, code.co_firstlineno, self.original, resolver, None if self.others is None else sorted(self.others))
+        captured = _native.CapturedFunction(
+            unit, code.co_firstlineno, self.original, resolver, None if self.others is None else sorted(self.others)
+        )
         plan = json.loads(captured.rewriting())
         if not self.is_on or len(self.versions) >= MAX_VERSIONS:
             plan = {**plan, "groups": []}

@@ -55,7 +55,7 @@ class NameResolver:
     ) -> None:
         self.function = function
         # Names that are not taken to be arrays; nothing if NumPy is not captured.
-        self.others = others if around is None else around.others
+        self.others: set[str] | None = others if around is None else around.others
         self.cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         self.guards: list[tuple[Any, str | None, Any]] = [] if around is None else around.guards
         self.absent: list[tuple[dict[str, Any], str]] = [] if around is None else around.absent

@@ -87,10 +87,8 @@ def stand_in(dtype: str, extents: Sequence[int], is_result: bool, is_view: bool)
     return np.ones([min(extent, 1) for extent in extents], dtype)
 
 
-def result_form(
-    callee: Callable[..., Any], arguments: list[Any], named: dict[str, Any]
-) -> tuple[str, tuple[int, ...]]:
-    """The element type and the shape of what NumPy gives. Raises `TypeError` if it is no array and no number of NumPy."""
+def result_form(callee: Callable[..., Any], arguments: list[Any], named: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
+    """Element type and shape of what NumPy gives. Raises `TypeError` if that is neither an array nor its number."""
     with np.errstate(all="ignore"):
         result = callee(*arguments, **named)
     is_number = isinstance(result, np.generic)

@@ -73,7 +73,7 @@ def covariance(x):
     return centred.T @ centred / (x.shape[0] - 1)
 
 
-I, J = RNG.integers(0, 50, (4, 3)), RNG.integers(0, 50, 3)
+FIRST, SECOND = RNG.integers(0, 50, (4, 3)), RNG.integers(0, 50, 3)
 CASES = [
     (black_scholes, (X, Y, ROW, 0.02, 0.3)),
     (softmax, (X,)),
@@ -83,7 +83,7 @@ CASES = [
     (laplace, (X,)),
     (developed, (X, 0.7)),
     (masked, (X, 0.8)),
-    (whole_numbers, (I, J)),
+    (whole_numbers, (FIRST, SECOND)),
     (logic, (X > 1, Y > 1)),
     (total, (X, Y)),
     (covariance, (X,)),
@@ -222,7 +222,14 @@ def f(a, b):
 
 
 def test_views_that_are_used_stay_views():
-    text = "def f(a, b):\n    v = a[1:]\n    w = v * 2 + b[1:]\n    t = a.T\n    r = a.reshape(-1)\n    return v, t, r, w\n"
+    text = """
+def f(a, b):
+    v = a[1:]
+    w = v * 2 + b[1:]
+    t = a.T
+    r = a.reshape(-1)
+    return v, t, r, w
+"""
     f = fused(text)
     a = X.copy()
     v, t, r, w = f(a, Y)
@@ -281,6 +288,14 @@ def test_errors_that_numpy_is_told_to_raise_are_raised():
     before = n_runs(f)
     assert np.isinf(f(X, zero)).all()
     assert n_runs(f) == before + 1
+
+
+def test_code_that_changes_how_errors_are_treated_keeps_calls_apart():
+    text = "def f(a, b):\n    x = np.exp(a)\n    change()\n    return x / b\n"
+    f = fused(text, change=lambda: np.seterr(divide="raise"))
+    for _ in range(2):
+        with np.errstate(), pytest.raises(FloatingPointError):
+            f(X, np.zeros((5, 6)))
 
 
 def test_a_function_of_numpy_that_is_replaced_is_called(monkeypatch):
