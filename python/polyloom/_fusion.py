@@ -234,9 +234,14 @@ class Fusion:
                 return index_of(value)
             return _literal(value) if kind == "const" else [operand(each) for each in value]
 
+        def argument(member: dict[str, Any], described: Any) -> Any:
+            value = operand(described)
+            # NumPy takes tuples of axes, ops take either.
+            return tuple(value) if member["op"] is not None and "list" in described else value
+
         for member, op in zip(group["members"][:n], self.analyses[version].callees[number], strict=False):
-            named = {name: operand(each) for name, each in member["keywords"]}
-            results.append(op(*[operand(each) for each in member["arguments"]], **named))
+            named = {name: argument(member, each) for name, each in member["keywords"]}
+            results.append(op(*[argument(member, each) for each in member["arguments"]], **named))
         return results
 
     # Analysis.

@@ -300,10 +300,12 @@ class FunctionRewriter(ast.NodeTransformer):
         arguments = [ast.Constant(self.version), ast.Constant(number), ast.Constant(at), *values]
         run = ast.Call(ast.Attribute(_load(self.prefix), "run_calls", ast.Load()), arguments, [])
         restored: list[ast.expr] = [ast.NamedExpr(_store(made), run)]
+        # Results that this site or those around it have evaluated, and keep.
         nested = [
             (self._name(f"g{number}_h{each['member']}"), each["member"])
-            for each in site["evaluated"]
-            if each["member"] is not None
+            for around in group["sites"][at:]
+            for each in around["evaluated"]
+            if each["member"] is not None and each["member"] < at
         ]
         for name, member in [*site["holders"], *nested]:
             value = ast.Subscript(_load(made), ast.Constant(member), ast.Load())

@@ -407,3 +407,15 @@ def test_random_programs_of_numpy():
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("150 programs, 0 with a difference"), done.stdout
+
+
+def test_a_group_that_is_given_up_on_the_way_has_the_results_so_far():
+    text = "def f(a, s):\n    t = np.std(a, axis=(0, 1))\n    u = t**0.5 + t.min(axis=-1)\n    return (a * u) - s()\n"
+    plain, f = texts.loaded(text, {"np": np})["f"], fused(text)
+    assert is_same(plain(X, lambda: 2.0), f(X, lambda: 2.0))
+
+
+def test_a_list_of_axes_is_the_error_of_numpy():
+    f = fused("def f(a, b):\n    return (a + b).sum(axis=[0, 1])\n")
+    with pytest.raises(TypeError):
+        f(X, Y)

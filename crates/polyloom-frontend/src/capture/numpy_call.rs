@@ -8,7 +8,7 @@ use super::call::CallArguments;
 use super::environment::TensorOpFacts;
 use super::interpreter::CaptureInterpreter;
 use super::numpy_table::{NumpyForm, NumpySyntax, forms_of};
-use super::object::{EXTERNAL, ObjectId, ObjectKind, ValueId};
+use super::object::{ContainerKind, EXTERNAL, ObjectId, ObjectKind, ValueId};
 use super::plain::PlainUse;
 use polyloom_ir::Span;
 use ruff_python_ast::{self as ast, CmpOp, Expr, Operator, UnaryOp};
@@ -226,8 +226,15 @@ impl CaptureInterpreter<'_> {
             )
         };
         let are_operands = operands.iter().all(|&value| self.table.objects_of(value).iter().all(may_be_operand));
+        // NumPy refuses lists of axes, and takes tuples.
+        let has_list = values.iter().any(|&value| {
+            let objects = self.table.objects_of(value);
+            objects.iter().any(|&id| {
+                matches!(self.table.present_kind(id), ObjectKind::Container(kind) if *kind != ContainerKind::Tuple)
+            })
+        });
         let has_array = operands.iter().any(|&value| self.is_array(value));
-        if !has_array || !are_operands || self.may_run_code(arguments) {
+        if !has_array || !are_operands || has_list || self.may_run_code(arguments) {
             return None;
         }
         if !values.iter().all(|&value| self.hold_plain(range, value, PlainUse::Operator)) {
