@@ -2,6 +2,8 @@
 
     python scripts/fuzz_fuse.py --programs 20000 --seed 1
 
+With `--numpy`, functions in the spelling of NumPy, whose values may differ by rounding.
+
 Exits with 1 at the first difference, and prints the program.
 """
 
@@ -12,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from capture_oracle import Writer
-from fusion_oracle import compare, programs
+from fusion_oracle import compare, numpy_programs, programs
 
 
 def main():
@@ -21,14 +23,20 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="the number of the first program")
     parser.add_argument("--all", action="store_true", help="go on after a difference")
+    parser.add_argument("--numpy", action="store_true", help="programs in NumPy's spelling")
     arguments = parser.parse_args()
     import polyloom
 
+    fuse_numpy = polyloom.fuse(numpy=True)
     n_kernels = n_runs = n_fused = n_wrong = 0
     for i in range(arguments.first, arguments.first + arguments.programs):
-        text = programs.program(Writer(arguments.seed * 1_000_003 + i))
-        for seed in (i % 6, (i * 5 + 3) % 6):
-            wrong, function = compare.difference(text, "f", programs.random_world(seed), polyloom.fuse)
+        number = arguments.seed * 1_000_003 + i
+        text = numpy_programs.program(number) if arguments.numpy else programs.program(Writer(number))
+        for seed in (i, i + 17) if arguments.numpy else (i % 6, (i * 5 + 3) % 6):
+            if arguments.numpy:
+                wrong, function = numpy_programs.difference(text, seed, fuse_numpy)
+            else:
+                wrong, function = compare.difference(text, "f", programs.random_world(seed), polyloom.fuse)
             n_runs += 1
             if wrong:
                 n_wrong += 1

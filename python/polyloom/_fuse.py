@@ -43,11 +43,21 @@ class CacheInfo(NamedTuple):
 
 
 @overload
-def fuse(function: F, /, *, strict: bool = False, fuse: bool = True, float_mode: FloatMode | None = None) -> F: ...
-@overload
-def fuse(*, strict: bool = False, fuse: bool = True, float_mode: FloatMode | None = None) -> Callable[[F], F]: ...
 def fuse(
-    function: Any = None, /, *, strict: bool = False, fuse: bool = True, float_mode: FloatMode | None = None
+    function: F, /, *, strict: bool = False, fuse: bool = True, float_mode: FloatMode | None = None, numpy: bool = False
+) -> F: ...
+@overload
+def fuse(
+    *, strict: bool = False, fuse: bool = True, float_mode: FloatMode | None = None, numpy: bool = False
+) -> Callable[[F], F]: ...
+def fuse(
+    function: Any = None,
+    /,
+    *,
+    strict: bool = False,
+    fuse: bool = True,
+    float_mode: FloatMode | None = None,
+    numpy: bool = False,
 ) -> Any:
     """Makes the `ops.*` calls of a function run as few kernels, wherever nobody can tell the difference.
 
@@ -66,6 +76,10 @@ def fuse(
         With `False`, run each op by itself, to compare.
     float_mode : {"strict", "contract", "fast"}, optional
         That of the kernels; `config.float_mode` unless given. In `strict` a group has the bits of its ops.
+    numpy : bool
+        Capture NumPy's functions, operators and methods on arrays, too, where an op means the same. Values agree up to
+        rounding, types and shapes are NumPy's, and kernels give no warnings of floating-point errors. Where
+        `np.errstate` is set to raise, print, log or call, the function runs as it is written.
 
     Raises
     ------
@@ -89,14 +103,16 @@ def fuse(
     <BLANKLINE>
     """
     if function is None:
-        return functools.partial(fuse_function, is_strict=strict, is_on=fuse, float_mode=float_mode)
-    return fuse_function(function, is_strict=strict, is_on=fuse, float_mode=float_mode)
+        return functools.partial(fuse_function, is_strict=strict, is_on=fuse, float_mode=float_mode, has_numpy=numpy)
+    return fuse_function(function, is_strict=strict, is_on=fuse, float_mode=float_mode, has_numpy=numpy)
 
 
-def fuse_function(function: Any, *, is_strict: bool, is_on: bool, float_mode: FloatMode | None) -> Any:
+def fuse_function(function: Any, *, is_strict: bool, is_on: bool, float_mode: FloatMode | None, has_numpy: bool) -> Any:
     """The fused form of a function or method."""
     if isinstance(function, (staticmethod, classmethod)):
-        inner = fuse_function(function.__func__, is_strict=is_strict, is_on=is_on, float_mode=float_mode)
+        inner = fuse_function(
+            function.__func__, is_strict=is_strict, is_on=is_on, float_mode=float_mode, has_numpy=has_numpy
+        )
         return type(function)(inner)
     if type(function) is not FunctionType:
         raise TypeError(f"fuse takes a function that is written in Python, not {type(function).__name__!r}")
@@ -110,7 +126,7 @@ def fuse_function(function: Any, *, is_strict: bool, is_on: bool, float_mode: Fl
         )
     lines = source_of(function)
     _check_kind(function, lines)
-    fusion = Fusion(function, lines, is_strict, is_on, float_mode or config.float_mode)
+    fusion = Fusion(function, lines, is_strict, is_on, float_mode or config.float_mode, has_numpy)
     made = trampoline(fusion)
     functools.update_wrapper(made, function)
     made.__doc__ = function.__doc__
@@ -168,7 +184,7 @@ def _explain(fusion: Fusion, *arguments: Any, json: bool = False, **named: Any) 
         return report
     text = str(analysis.captured.explanation())
     for call, reason in report["left"]:
-        text += f"  ops.{report['calls'][call]} (line {report['lines'][call]}) runs by itself: {reason}\n"
+        text += f"  {report['labels'][call]} (line {report['lines'][call]}) runs by itself: {reason}\n"
     for number, plan in enumerate(plans or ()):
         text += _described(number, plan)
     return text

@@ -12,10 +12,21 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any, Literal, TypeAlias, cast
 
+import numpy as np
+
 from polyloom import _native
 from polyloom._errors import CompileError, Diagnostic
 from polyloom._fusion_group import Group, RefusedGroup, declared_values
 from polyloom._fusion_names import NameResolver, op_of
+from polyloom._fusion_numpy import (
+    VIEWS,
+    array_names,
+    assumed_numbers,
+    callee_of,
+    has_name,
+    index_of,
+    parameters_of,
+)
 from polyloom._fusion_rewrite import FunctionRewriter, compiled
 from polyloom._fusion_text import TextIndex, definition
 from polyloom._source_units import unit_of
@@ -53,6 +64,8 @@ class Version:
         self.captured, self.resolver, self.plan = captured, resolver, plan
         self.groups: list[Group] = []
         self.callees: list[list[Callable[..., Any]]] = []
+        # The parameters that the guard of the entry looks at.
+        self.parameters: list[str] = []
         # For each group, the guard that tells if the names of its ops are still what they were.
         self.names: list[Any] = []
 
@@ -80,11 +93,19 @@ class Fusion:
     """What belongs to a fused function: its original, its analyses, and counters."""
 
     def __init__(
-        self, original: FunctionType, lines: list[str], is_strict: bool, is_on: bool, float_mode: FloatMode
+        self,
+        original: FunctionType,
+        lines: list[str],
+        is_strict: bool,
+        is_on: bool,
+        float_mode: FloatMode,
+        has_numpy: bool = False,
     ) -> None:
         self.original, self.lines = original, lines
         self.is_strict, self.is_on = is_strict, is_on
         self.float_mode = float_mode
+        # Parameters and globals that are not taken to be arrays; nothing if NumPy is not captured.
+        self.others: set[str] | None = assumed_numbers(original) if has_numpy else None
         # What annotations declare of arguments, which each call is compared with.
         self.check_arguments = argument_check(original)
         self.names = original.__globals__
@@ -112,21 +133,51 @@ class Fusion:
         with self.lock:
             if not self.analyses or self.is_forgotten:
                 self.is_forgotten = False
+                if self.others is not None:
+                    arrays = array_names(self.original, arguments, named)
+                    self.others = set(parameters_of(self.original)) - arrays
                 self.renew(len(self.versions) - 1)
         return self.function(*arguments, **named)
 
     # The rewritten code calls these three, where a group does not run.
 
-    def keep_out(self, version: int) -> None:
+    def keep_out(self, version: int, *parameters: Any) -> None:
         """Notes a call that runs as it is written: a value from outside is of a class that may run code, or a name has
         changed."""
         self.n_kept_out += 1
-        self._renew_if_changed(version)
+        if self._has_other_kinds(version, parameters):
+            self.renew(version)
+        else:
+            self._renew_if_changed(version)
 
     def refused(self, version: int, number: int) -> None:
         """Notes that a group did not run. Where names have changed, later calls run code for what they are now."""
         self.n_refusals += 1
         self._renew_if_changed(version)
+
+    def _has_other_kinds(self, version: int, parameters: tuple[Any, ...]) -> bool:
+        """Notes parameters and globals that were taken to be arrays and are numbers; true if there are any."""
+        if self.others is None or version + 1 != len(self.versions):
+            return False
+        analysis = self.analyses[version]
+        found = dict(zip(analysis.parameters, parameters, strict=True))
+        names = set()
+        for each in analysis.plan["plain"]:
+            if each["is_array"]:
+                ((kind, name),) = each["root"].items()
+                value = found[name] if kind == "parameter" else self._free(analysis, name)
+                if isinstance(value, (bool, int, float, complex, np.generic, type(None))):
+                    names.add(name)
+        self.others |= names
+        return bool(names)
+
+    def _free(self, analysis: Version, name: str) -> Any:
+        if name not in analysis.resolver.cells:
+            return self.names.get(name)
+        try:
+            return analysis.resolver.cells[name].cell_contents
+        except ValueError:
+            return None
 
     def _renew_if_changed(self, version: int) -> None:
         if version + 1 == len(self.versions) and not self.analyses[version].is_current():
@@ -143,11 +194,18 @@ class Fusion:
                 return values[value]
             if kind == "call":
                 return results[value]
+            if kind == "index":
+                return index_of(value)
             return _literal(value) if kind == "const" else [operand(each) for each in value]
 
+        def argument(member: dict[str, Any], described: Any) -> Any:
+            value = operand(described)
+            # NumPy takes tuples of axes, ops take either.
+            return tuple(value) if member["op"] is not None and "list" in described else value
+
         for member, op in zip(group["members"][:n], self.analyses[version].callees[number], strict=False):
-            named = {name: operand(each) for name, each in member["keywords"]}
-            results.append(op(*[operand(each) for each in member["arguments"]], **named))
+            named = {name: argument(member, each) for name, each in member["keywords"]}
+            results.append(op(*[argument(member, each) for each in member["arguments"]], **named))
         return results
 
     # Analysis.
@@ -188,9 +246,11 @@ class Fusion:
 
     def _analyse(self) -> Version:
         code = self.original.__code__
-        resolver = NameResolver(self.original)
+        resolver = NameResolver(self.original, others=self.others)
         unit = unit_of(code.co_filename, self.lines)
-        captured = _native.CapturedFunction(unit, code.co_firstlineno, self.original, resolver)
+        captured = _native.CapturedFunction(
+            unit, code.co_firstlineno, self.original, resolver, None if self.others is None else sorted(self.others)
+        )
         plan = json.loads(captured.rewriting())
         if not self.is_on or len(self.versions) >= MAX_VERSIONS:
             plan = {**plan, "groups": []}
@@ -205,6 +265,7 @@ class Fusion:
             return compiled(node, code, free, _private_class(self.original), self.original.__qualname__), ()
         parameters = [root["parameter"] for each in plan["plain"] if "parameter" in (root := each["root"])]
         parameters = list(dict.fromkeys(parameters))
+        analysis.parameters = parameters
         rewriter = FunctionRewriter(plan, TextIndex(self.lines), self.prefix, version)
         checked = [] if self.check_arguments is None else self.check_arguments.names
         node = rewriter.rewritten(node, parameters, code.co_freevars, checked)
@@ -231,15 +292,16 @@ class Fusion:
             path, attributes, stored = (
                 [_mangled(name, class_) for name in each[key]] for key in ("path", "loaded", "stored")
             )
-            rows.append((root, path, each["has_operators"], each["is_single"], attributes, stored))
+            flags = (each["has_operators"], each["is_single"], each["is_array"])
+            rows.append((root, path, *flags, attributes, stored))
         return _native.EntryGuard(rows, resolver.guards, resolver.absent, resolver.functions)
 
     def _make_group(self, analysis: Version, number: int, group: dict[str, Any]) -> None:
         paths = [member["path"] for member in group["members"]]
-        callees = [analysis.resolver.objects.get(path) or op_of(path) for path in paths]
+        callees = [callee_of(path, analysis.resolver.objects) for path in paths]
         analysis.callees.append(callees)
         # Names of modules on the way to an op, and the names of the ops themselves.
-        on_the_way = {path.rpartition(".")[0] for path in paths} | {"polyloom"}
+        on_the_way = {path.rpartition(".")[0] for path in paths} | {"polyloom", "numpy"}
         guards = [
             guard
             for guard in analysis.resolver.guards
@@ -247,16 +309,11 @@ class Fusion:
         ]
         # An import in the function itself binds what the module has.
         for path, callee in zip(paths, callees, strict=True):
+            if not has_name(path):
+                continue
             module, _, name = path.rpartition(".")
             guards.append((vars(sys.modules[module]), name, callee))
-        calls = [
-            (
-                member["path"].rpartition(".")[2],
-                [_operand(each) for each in member["arguments"]],
-                {name: _operand(each) for name, each in member["keywords"]},
-            )
-            for member in group["members"]
-        ]
+        calls = [_call(member, callee) for member, callee in zip(group["members"], callees, strict=True)]
         name = f"{self.original.__name__}_{number}"
         analysis.names.append(_native.EntryGuard([], guards, [], []))
         try:
@@ -318,10 +375,34 @@ def _literal(text: str) -> Any:
     return ast.literal_eval(text)
 
 
+def _call(member: dict[str, Any], callee: Callable[..., Any]) -> tuple[Any, ...]:
+    """A call as the native group takes it."""
+    arguments = [_operand(each) for each in member["arguments"]]
+    named = {name: _operand(each) for name, each in member["keywords"]}
+    if member["op"] is None:
+        return member["path"].rpartition(".")[2], arguments, named
+    given: dict[str, Any] = {}
+    is_many = len(set(member["parameters"])) < len(member["parameters"])
+    for name, value in zip(member["parameters"], [*arguments, *named.values()], strict=True):
+        if name == "index":
+            continue
+        if name in given:
+            given[name] = ("list", [*given[name][1], value])
+        else:
+            # One argument may be a tuple itself.
+            given[name] = ("list", [value]) if is_many and name in ("shape", "axes") else value
+    of_numpy = (callee, arguments, named, member["op"] in VIEWS)
+    if member["op"] == "slice":
+        return "slice", [given["x"]], {}, of_numpy
+    return member["op"], [], given, of_numpy
+
+
 def _operand(described: dict[str, Any]) -> tuple[str, Any]:
     ((kind, value),) = described.items()
     if kind == "const":
         return kind, _literal(value)
+    if kind == "index":
+        return "const", index_of(value)
     return (kind, [_operand(each) for each in value]) if kind == "list" else (kind, value)
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from polyloom._source_units import lines_of, unit_of
 
 # The attribute of a fused function that has what belongs to it.
@@ -15,6 +17,9 @@ FUSION = "__polyloom_fusion__"
 
 # The modules whose functions have effects that analysis knows by their names.
 _LIBRARIES = ("numpy", "math", "typing")
+
+# The types of what modules have as constants: `np.pi`, `np.newaxis`.
+_CONSTANTS = (float, int, bool, type(None))
 
 _MISSING = object()
 
@@ -45,8 +50,12 @@ class NameResolver:
         Members of modules by dotted path.
     """
 
-    def __init__(self, function: FunctionType, around: NameResolver | None = None) -> None:
+    def __init__(
+        self, function: FunctionType, around: NameResolver | None = None, others: set[str] | None = None
+    ) -> None:
         self.function = function
+        # Names that are not taken to be arrays; nothing if NumPy is not captured.
+        self.others: set[str] | None = others if around is None else around.others
         self.cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         self.guards: list[tuple[Any, str | None, Any]] = [] if around is None else around.guards
         self.absent: list[tuple[dict[str, Any], str]] = [] if around is None else around.absent
@@ -72,6 +81,9 @@ class NameResolver:
             self._add(self.absent, (names, name))
             self._add(self.guards, (vars(builtins), name, value))
             return ("builtin",)
+        if self.others is not None and type(value) is np.ndarray and name not in self.others:
+            # The object may be another at each call.
+            return ("array",)
         meaning = self._meaning(value)
         if meaning is not None:
             self._add(self.guards, (*where, value))
@@ -86,6 +98,9 @@ class NameResolver:
         if value is _MISSING:
             return None
         meaning = self._meaning(value)
+        if meaning is None and self.others is not None and path in _LIBRARIES and type(value) in _CONSTANTS:
+            self.objects[f"{path}.{name}"] = value
+            meaning = ("path", f"{path}.{name}")
         if meaning is not None:
             self._add(self.guards, (vars(module), name, value))
         return meaning

@@ -10,7 +10,7 @@ import ast
 import copy
 import sys
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 from polyloom._fusion_text import Position, TextIndex, position_of
 
@@ -123,7 +123,7 @@ class FunctionRewriter(ast.NodeTransformer):
             f"{check}{', '.join(names)}, = {state}.versions[{self.version}]\n"
             f"{state}.count()\n"
             f"{self._name('on')} = {names[0]}({', '.join(parameters)})\n"
-            f"if not {self._name('on')}: {state}.keep_out({self.version})\n"
+            f"if not {self._name('on')}: {state}.keep_out({', '.join([str(self.version), *parameters])})\n"
         ).body
         has_doc = ast.get_docstring(node, clean=False) is not None
         following = node.body[int(has_doc)] if len(node.body) > int(has_doc) else node.body[0]
@@ -163,6 +163,24 @@ class FunctionRewriter(ast.NodeTransformer):
         return self.visit(value) if isinstance(value, ast.AST) else value
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
+        return self._visit_site(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        return self._visit_site(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        return self._visit_site(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        return self._visit_site(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        return self._visit_site(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        return self._visit_site(node)
+
+    def _visit_site(self, node: ast.expr) -> ast.AST:
         place = self.sites.get(position_of(node))
         if place is None:
             return self.generic_visit(node)
@@ -176,16 +194,19 @@ class FunctionRewriter(ast.NodeTransformer):
             self._released += [self._name(f"v{number}"), *self._kept.pop(number, [])]
         return new
 
-    def _evaluated(self, node: ast.Call, number: int, at: int) -> tuple[list[ast.expr], ast.expr]:
+    def _evaluated(self, node: ast.expr, number: int, at: int) -> tuple[list[ast.expr], ast.expr]:
         """The arguments that are evaluated first, and the call over what they are kept in."""
         site = self.plan["groups"][number]["sites"][at]
         wanted = {self.index.position(each["range"]): each for each in site["evaluated"]}
         prelude: list[ast.expr] = []
         replaced: dict[int, ast.expr] = {}
-        if any(each["may_run_code"] for each in site["evaluated"]):
+        # The object whose method is called is an argument itself.
+        path = self.plan["groups"][number]["members"][site["result"]]["path"]
+        is_function = isinstance(node, ast.Call) and not path.startswith("ndarray.")
+        if is_function and any(each["may_run_code"] for each in site["evaluated"]):
             callee = self._name(f"f{number}_{at}")
-            prelude.append(ast.NamedExpr(_store(callee), node.func))
-            replaced[id(node.func)] = _load(callee)
+            prelude.append(ast.NamedExpr(_store(callee), cast(ast.Call, node).func))
+            replaced[id(cast(ast.Call, node).func)] = _load(callee)
         leaves = [inner for inner in _in_order(node) if isinstance(inner, ast.expr) and position_of(inner) in wanted]
         # Names that arguments bind anew are kept as they are before, should the call itself run after all.
         bound = {inner.target.id for leaf in leaves for inner in ast.walk(leaf) if isinstance(inner, ast.NamedExpr)}
@@ -246,7 +267,7 @@ class FunctionRewriter(ast.NodeTransformer):
         call = ast.Call(refused, [ast.Constant(self.version), ast.Constant(number)], [])
         return _last_of([call, original])
 
-    def _first(self, node: ast.Call, number: int, at: int) -> ast.expr:
+    def _first(self, node: ast.expr, number: int, at: int) -> ast.expr:
         site = self.plan["groups"][number]["sites"][at]
         prelude, original = self._evaluated(node, number, at)
         held = self._name(f"v{number}")
@@ -263,7 +284,7 @@ class FunctionRewriter(ast.NodeTransformer):
             test = ast.BoolOp(ast.And(), [test, same])
         return _last_of([*prelude, ast.IfExp(test, result, original)])
 
-    def _last(self, node: ast.Call, number: int, at: int) -> ast.expr:
+    def _last(self, node: ast.expr, number: int, at: int) -> ast.expr:
         group = self.plan["groups"][number]
         site = group["sites"][at]
         prelude, original = self._evaluated(node, number, at)
@@ -279,10 +300,12 @@ class FunctionRewriter(ast.NodeTransformer):
         arguments = [ast.Constant(self.version), ast.Constant(number), ast.Constant(at), *values]
         run = ast.Call(ast.Attribute(_load(self.prefix), "run_calls", ast.Load()), arguments, [])
         restored: list[ast.expr] = [ast.NamedExpr(_store(made), run)]
+        # Results that this site or those around it have evaluated, and keep.
         nested = [
             (self._name(f"g{number}_h{each['member']}"), each["member"])
-            for each in site["evaluated"]
-            if each["member"] is not None
+            for around in group["sites"][at:]
+            for each in around["evaluated"]
+            if each["member"] is not None and each["member"] < at
         ]
         for name, member in [*site["holders"], *nested]:
             value = ast.Subscript(_load(made), ast.Constant(member), ast.Load())

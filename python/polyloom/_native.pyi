@@ -84,7 +84,9 @@ class SourceUnit:
     def __init__(self, file: str, text: str) -> None: ...
 
 class CapturedFunction:
-    def __init__(self, unit: SourceUnit, line: int, function: Any, resolver: Any) -> None: ...
+    def __init__(
+        self, unit: SourceUnit, line: int, function: Any, resolver: Any, others: Sequence[str] | None = None
+    ) -> None: ...
     def rewriting(self) -> str: ...
     def report(self) -> str: ...
     def explanation(self) -> str: ...
@@ -463,7 +465,7 @@ class FusionGroup:
     def __init__(
         self,
         name: str,
-        calls: Sequence[tuple[str | Callable[..., Any], Sequence[Any], Mapping[str, Any]]],
+        calls: Sequence[tuple[Any, ...]],
         outputs: Sequence[int],
         guards: Sequence[tuple[Any, str | None, Any]] | None = None,
         float_mode: Literal["strict", "contract", "fast"] = "strict",

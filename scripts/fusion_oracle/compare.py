@@ -54,13 +54,13 @@ class Recorder:
         return pairs
 
 
-def outcome(text, name, make_world, decorate):
+def outcome(text, name, make_world, decorate, make_recorder=Recorder):
     """Everything that can be seen of calls of a function of a text."""
     namespace, arguments, named, world = make_world(text)
     function = decorate(namespace[name])
     file = namespace[name].__code__.co_filename
     printed = io.StringIO()
-    recorder = Recorder()
+    recorder = make_recorder()
     seen = []
     ops = sys.modules["polyloom.ops"]
     before = dict(vars(ops))

@@ -2,7 +2,9 @@
 
 use crate::{CommandFailure, Outcome, print, print_json};
 use polyloom::diagnostic::render;
-use polyloom::frontend::capture::{CapturedFunction, FileCaptureEnvironment, OpCatalogue, TensorOpFacts, capture};
+use polyloom::frontend::capture::{
+    CapturedFunction, FileCaptureEnvironment, NumpyCapture, OpCatalogue, TensorOpFacts, capture, capture_numpy,
+};
 use polyloom::graph::TensorOp;
 use polyloom::graph::op::TensorKernelKind;
 use polyloom::{SourceFile, SourceUnit};
@@ -20,6 +22,9 @@ pub(crate) struct FuseExplainArguments {
     /// A .py file and the name of a function in it
     #[arg(value_name = "FILE:FUNCTION")]
     function: String,
+    /// Capture NumPy's functions, operators and methods, too, as `@loom.fuse(numpy=True)` does
+    #[arg(long)]
+    numpy: bool,
     /// Print calls, groups and breaks as JSON
     #[arg(long)]
     json: bool,
@@ -57,7 +62,10 @@ pub(crate) fn run(command: &FuseCommand) -> Outcome {
     let found = last(false).or_else(|| last(true));
     let captured = found.and_then(|index| {
         let environment = FileCaptureEnvironment::new(&unit, index);
-        capture(&unit, index, environment, &TensorOpCatalogue)
+        match arguments.numpy {
+            true => capture_numpy(&unit, index, environment, &TensorOpCatalogue, &NumpyCapture::of_text(&unit, index)),
+            false => capture(&unit, index, environment, &TensorOpCatalogue),
+        }
     });
     let Some(captured) = captured else {
         let names: Vec<&str> = unit.functions().iter().map(|function| &*function.name).collect();
@@ -87,7 +95,7 @@ pub fn explanation(captured: &CapturedFunction, color: bool) -> String {
     }
     for (index, (group, moments)) in report.groups.iter().zip(&report.exec_at).enumerate() {
         let calls: Vec<String> =
-            group.iter().map(|&call| format!("ops.{} (line {})", report.calls[call], report.lines[call])).collect();
+            group.iter().map(|&call| format!("{} (line {})", report.labels[call], report.lines[call])).collect();
         let _ = write!(text, "  group {index}: {}", calls.join(", "));
         match moments.as_deref() {
             Some(["first"]) => text.push_str("; runs at its first call\n"),

@@ -58,6 +58,7 @@ struct TypeRequirement {
     path: Vec<Py<PyString>>,
     has_operators: bool,
     is_single: bool,
+    is_array: bool,
     loaded: Vec<Py<PyString>>,
     stored: Vec<Py<PyString>>,
 }
@@ -85,7 +86,7 @@ const MAX_DEPTH: usize = 3;
 #[pymethods]
 impl EntryGuard {
     /// Each requirement is a tuple: the root, the attributes that lead from there, whether there are operators, whether it must
-    /// have no elements, and the attributes that are loaded and stored. A root is the index of an argument, a cell, or a
+    /// have no elements, whether it must be exactly an array of NumPy, and the attributes that are loaded and stored. A root is the index of an argument, a cell, or a
     /// dictionary with a name.
     #[new]
     fn new(
@@ -94,9 +95,9 @@ impl EntryGuard {
         absent: Vec<(Py<PyDict>, Py<PyString>)>,
         functions: Vec<FunctionIdentity>,
     ) -> PyResult<EntryGuard> {
-        type Row<'py> = (Bound<'py, PyAny>, Vec<Py<PyString>>, bool, bool, Vec<Py<PyString>>, Vec<Py<PyString>>);
+        type Row<'py> = (Bound<'py, PyAny>, Vec<Py<PyString>>, bool, bool, bool, Vec<Py<PyString>>, Vec<Py<PyString>>);
         let read = |row: Bound<'_, PyAny>| -> PyResult<TypeRequirement> {
-            let (root, path, has_operators, is_single, loaded, stored): Row<'_> = row.extract()?;
+            let (root, path, has_operators, is_single, is_array, loaded, stored): Row<'_> = row.extract()?;
             let root = if let Ok(index) = root.extract::<usize>() {
                 GuardRoot::Parameter(index)
             } else if let Ok((names, name)) = root.extract::<(Bound<'_, PyDict>, Bound<'_, PyString>)>() {
@@ -104,7 +105,7 @@ impl EntryGuard {
             } else {
                 GuardRoot::Cell(root.unbind())
             };
-            Ok(TypeRequirement { root, path, has_operators, is_single, loaded, stored })
+            Ok(TypeRequirement { root, path, has_operators, is_single, is_array, loaded, stored })
         };
         let requirements = requirements.iter().map(read).collect::<PyResult<_>>()?;
         Ok(EntryGuard { requirements, identities, absent, functions })
@@ -230,6 +231,9 @@ impl PlainTypes {
     }
 
     fn holds(&self, value: &Bound<'_, PyAny>, required: &TypeRequirement) -> PyResult<bool> {
+        if required.is_array && !value.get_type().is(&self.ndarray) {
+            return Ok(false);
+        }
         if self.is_single(value)? {
             return Ok(true);
         }

@@ -7,6 +7,7 @@ use crate::boundary::guarded;
 use crate::external_key::{ExternalKey, RunValues};
 use crate::group_calls::{CallBuilder, ExternalType, GroupCall};
 use crate::group_plan::{GroupPlan, PlannedGraph, ResultPlacement};
+use crate::numpy_calls::{check_operand, has_plain_errors};
 use crate::op_errors::{fusion_error, graph_error};
 use crate::session;
 use crate::tensor_operand::plain_tensor;
@@ -35,6 +36,8 @@ pub(crate) struct FusedCalls {
     pub(crate) name: String,
     pub(crate) calls: Vec<GroupCall>,
     outputs: Vec<usize>,
+    /// True if some calls are of NumPy.
+    has_numpy: bool,
     externals: Vec<ExternalUse>,
     float_mode: FloatMode,
     /// The plan that was used last is the first.
@@ -81,7 +84,8 @@ impl FusedCalls {
         }
         let (n_hits, n_misses) = (AtomicU64::new(0), AtomicU64::new(0));
         let plans = Mutex::default();
-        FusedCalls { name, calls, outputs, externals, float_mode, plans, n_hits, n_misses }
+        let has_numpy = calls.iter().any(|call| call.numpy.is_some());
+        FusedCalls { name, calls, outputs, has_numpy, externals, float_mode, plans, n_hits, n_misses }
     }
 
     /// The number of plans that are known.
@@ -117,6 +121,9 @@ impl FusedCalls {
         raises: bool,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         guarded(|| {
+            if self.has_numpy && !has_plain_errors(py)? {
+                return Ok(None);
+            }
             let mut values = RunValues::default();
             // SAFETY: passed on to the caller.
             unsafe {
@@ -215,6 +222,9 @@ impl FusedCalls {
         mut objects: Vec<Bound<'py, PyAny>>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         for (index, (object, external)) in objects.iter_mut().zip(&self.externals).enumerate() {
+            if self.has_numpy && external.is_tensor {
+                check_operand(object)?;
+            }
             if external.is_tensor && !external.is_attribute {
                 *object = plain_tensor(py, object).map_err(|error| self.named_error(py, index, error))?;
             } else if object.cast::<PyType>().is_err() && object.hasattr(intern!(py, "tolist"))? {
@@ -262,6 +272,9 @@ impl FusedCalls {
         for call in &self.calls {
             builder.push(call)?;
         }
+        if self.has_numpy && package != TensorPackage::NumPy {
+            return Err(PyTypeError::new_err("is not an array of NumPy"));
+        }
         let graph = builder.finish(&self.outputs)?;
         Ok(ValueGraph { graph, keys, tensors, layouts, package, device, is_resident })
     }
@@ -299,6 +312,9 @@ impl FusedCalls {
     }
 
     fn infer_up_to<'py>(&self, py: Python<'py>, call: usize, values: &[Bound<'py, PyAny>]) -> PyResult<()> {
+        if self.has_numpy && !has_plain_errors(py)? {
+            return Err(PyTypeError::new_err("floating-point errors raise"));
+        }
         let mut objects = values.to_vec();
         objects.resize(self.externals.len(), py.None().into_bound(py));
         let mut uses = vec![ExternalUse::default(); self.externals.len()];
@@ -308,6 +324,9 @@ impl FusedCalls {
         let mut found = ValueTypes::default();
         let mut n_numbers = 0;
         for (index, external) in uses.iter().enumerate() {
+            if self.has_numpy && external.is_tensor {
+                check_operand(&objects[index])?;
+            }
             if external.is_tensor && !external.is_attribute {
                 objects[index] = plain_tensor(py, &objects[index])?;
             }

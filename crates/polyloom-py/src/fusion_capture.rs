@@ -1,7 +1,7 @@
 //! Capture of the `ops.*` calls of a live Python function. The package resolves names, this hands its answers on.
 
 use crate::source_unit::SourceUnit;
-use polyloom::frontend::capture::{self, CaptureEnvironment, GlobalMeaning, HelperFunction};
+use polyloom::frontend::capture::{self, CaptureEnvironment, GlobalMeaning, HelperFunction, NumpyCapture};
 use polyloom_cli::{TensorOpCatalogue, explanation};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -25,6 +25,7 @@ impl ResolvedEnvironment {
             Ok(match kind.as_str() {
                 "path" => GlobalMeaning::Path(answer.get_item(1)?.extract::<String>()?.into()),
                 "builtin" => GlobalMeaning::Builtin,
+                "array" => GlobalMeaning::Array,
                 "helper" => {
                     let (unit, line) = (answer.get_item(1)?, answer.get_item(2)?.extract()?);
                     let unit = unit.cast::<SourceUnit>()?.get().unit().clone();
@@ -62,13 +63,28 @@ pub(crate) struct CapturedFunction {
 
 #[pymethods]
 impl CapturedFunction {
-    /// Captures the function that is defined at a line. `resolver` has the methods `name` and `member`.
+    /// Captures the function that is defined at a line. `resolver` has the methods `name` and `member`. NumPy is captured if
+    /// `others` is given, which are the parameters that are not taken to be arrays.
     #[new]
-    fn new(unit: &SourceUnit, line: u32, function: &Bound<'_, PyAny>, resolver: Py<PyAny>) -> PyResult<Self> {
+    #[pyo3(signature = (unit, line, function, resolver, others = None))]
+    fn new(
+        unit: &SourceUnit,
+        line: u32,
+        function: &Bound<'_, PyAny>,
+        resolver: Py<PyAny>,
+        others: Option<Vec<String>>,
+    ) -> PyResult<Self> {
         let index = unit.at_line(line, function)?;
         let environment = Arc::new(ResolvedEnvironment { resolver });
-        let captured = capture::capture(unit.unit(), index, environment, &TensorOpCatalogue)
-            .ok_or_else(|| PyRuntimeError::new_err("the function is not in its file"))?;
+        let captured = match others {
+            Some(others) => {
+                let mut numpy = NumpyCapture::default();
+                numpy.others.extend(others);
+                capture::capture_numpy(unit.unit(), index, environment, &TensorOpCatalogue, &numpy)
+            }
+            None => capture::capture(unit.unit(), index, environment, &TensorOpCatalogue),
+        };
+        let captured = captured.ok_or_else(|| PyRuntimeError::new_err("the function is not in its file"))?;
         Ok(CapturedFunction { captured })
     }
 

@@ -5,6 +5,7 @@ use crate::external_key::ObjectGuard;
 use crate::fused_calls::FusedCalls;
 use crate::group_calls::{GroupCall, OperandSource};
 use crate::group_plan::GroupPlan;
+use crate::numpy_calls::{NumpyCall, in_numpy};
 use crate::op_errors::{fusion_error, graph_error};
 use crate::staged_calls::{CallSource, Callee, StageForm, StagedCalls};
 use polyloom::graph::TensorOp;
@@ -28,7 +29,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// calls : list
 ///     Of each call the op's name, or a function such as a `polyloom.op`, its operands by position, and those by name. An
 ///     operand is `("in", i)`, a value that the group is given; `("call", j)`, the result of call j; `("const", value)`, a
-///     literal; or `("list", [...])`.
+///     literal; or `("list", [...])`. A call of NumPy has a fourth part: the callee, its own operands by position and by name,
+///     and whether the result is a view.
 /// outputs : list of int
 ///     The calls whose results are given.
 /// guards : list, optional
@@ -42,6 +44,8 @@ pub(crate) struct FusionGroup {
     calls: GroupBody,
     n_externals: usize,
     n_calls: usize,
+    /// For each output whether NumPy gives a number where it has no axes; empty if none is of NumPy.
+    numpy_outputs: Vec<bool>,
     guards: Vec<ObjectGuard>,
     n_runs: AtomicU64,
 }
@@ -70,7 +74,10 @@ impl FusionGroup {
         let mut n_externals = 0;
         let mut sources: Vec<CallSource> = Vec::new();
         for call in calls.try_iter()? {
-            let (op, args, kwargs): (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyDict>) = call?.extract()?;
+            let call = call?;
+            let (op, args, kwargs) = (call.get_item(0)?, call.get_item(1)?, call.get_item(2)?);
+            let kwargs = kwargs.cast_into::<PyDict>()?;
+            let of_numpy = if call.len()? > 3 { Some(call.get_item(3)?) } else { None };
             let callee = match op.extract::<String>() {
                 Ok(name) => Callee::Op(TensorOp::from_name(&name).map_err(|error| graph_error(&error))?),
                 Err(_) => Callee::Function(op.unbind()),
@@ -81,7 +88,17 @@ impl FusionGroup {
             for (name, value) in kwargs.iter() {
                 keywords.push((name.extract::<String>()?, reader.read(&value)?));
             }
-            sources.push(CallSource { callee, args, keywords });
+            let numpy = of_numpy.map(|described| -> PyResult<NumpyCall> {
+                type Described<'py> = (Bound<'py, PyAny>, Bound<'py, PyList>, Bound<'py, PyDict>, bool);
+                let (callee, args, kwargs, is_view): Described<'_> = described.extract()?;
+                let args = args.iter().map(|arg| reader.read(&arg)).collect::<PyResult<Vec<_>>>()?;
+                let mut keywords = Vec::new();
+                for (name, value) in kwargs.iter() {
+                    keywords.push((name.extract::<String>()?, reader.read(&value)?));
+                }
+                Ok(NumpyCall { callee: callee.unbind(), args, keywords, is_view })
+            });
+            sources.push(CallSource { callee, args, keywords, numpy: numpy.transpose()? });
         }
         if let Some(output) = outputs.iter().find(|&&output| output >= sources.len()) {
             return Err(PyValueError::new_err(format!("the group has no call {output}")));
@@ -93,18 +110,36 @@ impl FusionGroup {
             object_guards.push(ObjectGuard::new(holder, name, expected)?);
         }
         let n_calls = sources.len();
+        let mut numpy_outputs: Vec<bool> = outputs.iter().map(|&output| sources[output].numpy.is_some()).collect();
+        if !numpy_outputs.contains(&true) {
+            numpy_outputs.clear();
+        }
         let calls = if sources.iter().any(|call| matches!(call.callee, Callee::Function(_))) {
+            if sources.iter().any(|call| call.numpy.is_some()) {
+                return Err(PyTypeError::new_err("a group calls NumPy and kernels of the program"));
+            }
             GroupBody::Staged(StagedCalls::new(&name, sources, outputs, float_mode)?)
         } else {
             let mut calls = Vec::with_capacity(n_calls);
-            for CallSource { callee, args, keywords } in sources {
+            for CallSource { callee, args, keywords, numpy } in sources {
                 if let Callee::Op(op) = callee {
-                    calls.push(GroupCall::new(op, args, keywords)?);
+                    calls.push(match numpy {
+                        Some(numpy) => GroupCall::of_numpy(op, args, keywords, numpy)?,
+                        None => GroupCall::new(op, args, keywords)?,
+                    });
                 }
             }
             GroupBody::Fused(FusedCalls::new(name.clone(), calls, outputs, n_externals, float_mode))
         };
-        Ok(FusionGroup { name, calls, n_externals, n_calls, guards: object_guards, n_runs: AtomicU64::new(0) })
+        Ok(FusionGroup {
+            name,
+            calls,
+            n_externals,
+            n_calls,
+            numpy_outputs,
+            guards: object_guards,
+            n_runs: AtomicU64::new(0),
+        })
     }
 
     /// The results of the calls for these values: that of the one output, or a tuple. None if a guard does not hold, or the
@@ -123,7 +158,7 @@ impl FusionGroup {
             GroupBody::Staged(calls) => calls.run(py, &values.iter().collect::<Vec<_>>()),
         }?;
         self.n_runs.fetch_add(u64::from(results.is_some()), Ordering::Relaxed);
-        Ok(results)
+        results.map(|results| self.in_numpy(results)).transpose()
     }
 
     /// Says how often the group has run.
@@ -339,6 +374,21 @@ impl FusionGroup {
             "`{}` calls kernels of the program between its ops: call the function, and then ask without values",
             self.name
         )))
+    }
+
+    /// Returns results as NumPy gives them.
+    fn in_numpy<'py>(&self, results: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        match &self.numpy_outputs[..] {
+            [] => Ok(results),
+            [_] => in_numpy(results),
+            outputs => {
+                let results = results.cast_into::<PyTuple>()?;
+                let py = results.py();
+                let pairs = results.iter().zip(outputs);
+                let results = pairs.map(|(result, is_numpy)| if *is_numpy { in_numpy(result) } else { Ok(result) });
+                Ok(PyTuple::new(py, results.collect::<PyResult<Vec<_>>>()?)?.into_any())
+            }
+        }
     }
 
     fn one(&self) -> PyResult<&FusedCalls> {

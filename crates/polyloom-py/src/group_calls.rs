@@ -1,5 +1,6 @@
 //! The calls of a group, and the graph that they are for values of certain types.
 
+use crate::numpy_calls::{NumpyCall, NumpyOperand, check_case, read_index};
 use crate::op_attributes::{attribute_of, repeats_of, slices_of, widths_of};
 use crate::op_errors::{argument_error, graph_error};
 use polyloom::Scalar;
@@ -26,6 +27,8 @@ pub(crate) enum OperandSource {
 /// A call of a group.
 pub(crate) struct GroupCall {
     pub(crate) op: TensorOp,
+    /// The call itself, if it is one of NumPy.
+    pub(crate) numpy: Option<NumpyCall>,
     parameters: Vec<OpParameter>,
     arguments: Vec<MatchedArgument<OperandSource>>,
 }
@@ -66,7 +69,27 @@ impl GroupCall {
     ) -> PyResult<GroupCall> {
         let parameters = parameters_of(op.info());
         let arguments = match_arguments(op.info(), &parameters, positional, keywords).map_err(PyTypeError::new_err)?;
-        Ok(GroupCall { op, parameters, arguments })
+        Ok(GroupCall { op, numpy: None, parameters, arguments })
+    }
+
+    /// Matches a call of NumPy with the parameters of the op that it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`GroupCall::new`].
+    pub(crate) fn of_numpy(
+        op: TensorOp,
+        positional: Vec<OperandSource>,
+        keywords: Vec<(String, OperandSource)>,
+        numpy: NumpyCall,
+    ) -> PyResult<GroupCall> {
+        if op != TensorOp::Slice {
+            return Ok(GroupCall { numpy: Some(numpy), ..GroupCall::new(op, positional, keywords)? });
+        }
+        // Its index is read when the extents are known.
+        let arguments = positional.into_iter().enumerate();
+        let arguments = arguments.map(|(parameter, value)| MatchedArgument { parameter, value }).collect();
+        Ok(GroupCall { op, numpy: Some(numpy), parameters: parameters_of(op.info()), arguments })
     }
 
     /// Visits the external values of the call in the order of its arguments, with what each is used as.
@@ -205,7 +228,15 @@ impl<'a, 'py> CallBuilder<'a, 'py> {
                 }
             }
         }
+        if let Some(numpy) = &call.numpy
+            && call.op == TensorOp::Slice
+        {
+            return self.index(call, numpy, &operands);
+        }
         let (op, operands) = self.present(call, operands)?;
+        if let Some(numpy) = &call.numpy {
+            return self.numpy_call(call, numpy, op, &operands, &attributes);
+        }
         let built = match op {
             TensorOp::Slice => {
                 let limits = ["starts", "stops", "steps"].map(|name| call.argument(name));
@@ -223,6 +254,88 @@ impl<'a, 'py> CallBuilder<'a, 'py> {
             _ => self.builder.op(op, &operands, &attributes),
         };
         built.map_err(|error| graph_error(&error))
+    }
+
+    /// Builds a call of NumPy, of which NumPy says what its result is.
+    fn numpy_call(
+        &mut self,
+        call: &GroupCall,
+        numpy: &NumpyCall,
+        op: TensorOp,
+        operands: &[TensorOperand],
+        attributes: &[(&str, AttributeValue)],
+    ) -> PyResult<TensorId> {
+        let rank = self.rank(operands.first().copied());
+        if op == TensorOp::Transpose && attributes.is_empty() && rank != 2 {
+            return Err(argument_error(op, "x", "has not two axes"));
+        }
+        if !operands.iter().any(|operand| matches!(operand, TensorOperand::Value(_))) {
+            return Err(argument_error(op, "x", "is a number"));
+        }
+        let result = self.builder.op(op, operands, attributes).map_err(|error| graph_error(&error))?;
+        let ty = self.builder.ty(result).map_err(|error| graph_error(&error))?.clone();
+        let types: Vec<Option<TensorType>> = operands
+            .iter()
+            .map(|operand| match operand {
+                TensorOperand::Value(id) => self.builder.ty(*id).ok().cloned(),
+                _ => None,
+            })
+            .collect();
+        check_case(op, operands, &types, ty.dtype)?;
+        self.check_numpy(call, numpy, &ty)?;
+        Ok(result)
+    }
+
+    fn check_numpy(&self, call: &GroupCall, numpy: &NumpyCall, result: &TensorType) -> PyResult<()> {
+        let args = numpy.args.iter().map(|source| self.numpy_operand(call, source)).collect::<PyResult<Vec<_>>>()?;
+        let named = numpy.keywords.iter();
+        let named = named.map(|(name, source)| Ok((name.clone(), self.numpy_operand(call, source)?)));
+        numpy.check(self.py, result, &args, &named.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    fn numpy_operand(&self, call: &GroupCall, source: &OperandSource) -> PyResult<NumpyOperand<'py>> {
+        Ok(match source {
+            OperandSource::External(index) => match (&self.types[*index], self.inputs[*index]) {
+                (ExternalType::Tensor(ty), Some(_)) => NumpyOperand::Tensor(ty.clone(), false),
+                _ => NumpyOperand::Object(self.objects[*index].clone()),
+            },
+            OperandSource::Call(index) => {
+                let ty = self.builder.ty(self.results[*index]).map_err(|error| graph_error(&error))?;
+                NumpyOperand::Tensor(ty.clone(), true)
+            }
+            OperandSource::Constant(object) => NumpyOperand::Object(object.bind(self.py).clone()),
+            OperandSource::List(items) => {
+                let items = items.iter().map(|item| self.numpy_operand(call, item));
+                NumpyOperand::List(items.collect::<PyResult<_>>()?)
+            }
+        })
+    }
+
+    /// Builds an index of literals: a slice, and the axes that it leaves or adds.
+    fn index(&mut self, call: &GroupCall, numpy: &NumpyCall, operands: &[Option<TensorOperand>]) -> PyResult<TensorId> {
+        let Some(Some(TensorOperand::Value(x))) = operands.first().copied() else {
+            return Err(argument_error(call.op, "x", "is a number, which has no axes"));
+        };
+        let Some(OperandSource::Constant(index)) = numpy.args.get(1) else {
+            return Err(argument_error(call.op, "index", "is not known"));
+        };
+        let failed = |error: polyloom::graph::GraphError| graph_error(&error);
+        let extents = self.builder.ty(x).map_err(failed)?.shape.as_static();
+        let extents = extents.ok_or_else(|| argument_error(call.op, "x", "has an unknown shape"))?;
+        let (slices, axes) = read_index(index.bind(self.py), &extents)?;
+        let sliced = self.builder.slice(x, &slices).map_err(failed)?;
+        let extents = self.builder.ty(sliced).map_err(failed)?.shape.as_static().unwrap_or_default();
+        let wanted: Vec<u64> = axes.iter().map(|axis| axis.map_or(1, |axis| extents[axis])).collect();
+        let result = match wanted == extents {
+            true => sliced,
+            false => {
+                let shape = [("shape", AttributeValue::Shape(Shape::of(&wanted)))];
+                self.builder.op(TensorOp::Reshape, &[sliced.into()], &shape).map_err(failed)?
+            }
+        };
+        let ty = self.builder.ty(result).map_err(failed)?.clone();
+        self.check_numpy(call, numpy, &ty)?;
+        Ok(result)
     }
 
     /// Returns the op and the operands that are there. A limit of `clip` that is not there is none.

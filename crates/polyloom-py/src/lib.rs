@@ -40,6 +40,7 @@ mod launch_dimensions;
 mod launch_memo;
 mod launch_run;
 mod numpy_array;
+mod numpy_calls;
 mod op_attributes;
 mod op_errors;
 mod packages;

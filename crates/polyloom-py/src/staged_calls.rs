@@ -3,6 +3,7 @@
 use crate::fused_calls::FusedCalls;
 use crate::group_calls::{GroupCall, OperandSource};
 use crate::kernel::Kernel;
+use crate::numpy_calls::NumpyCall;
 use polyloom::FloatMode;
 use polyloom::graph::TensorOp;
 use pyo3::exceptions::{PyException, PyMemoryError, PyTypeError};
@@ -25,6 +26,8 @@ pub(crate) struct CallSource {
     pub(crate) callee: Callee,
     pub(crate) args: Vec<OperandSource>,
     pub(crate) keywords: Vec<(String, OperandSource)>,
+    /// The call itself, if it is one of NumPy.
+    pub(crate) numpy: Option<NumpyCall>,
 }
 
 /// A value that a stage is given.

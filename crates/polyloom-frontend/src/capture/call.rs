@@ -122,18 +122,16 @@ impl CaptureInterpreter<'_> {
         match self.table.kind(only).clone() {
             ObjectKind::Path(path) => match self.catalogue.op(&path) {
                 Some(facts) => self.call_op(range, &path, facts, arguments),
-                None if super::method::is_pure_function(&path, arguments.positional.len())
-                    && arguments.keyword("out").is_none()
-                    && arguments.rest.is_empty() =>
-                {
-                    let values = arguments.values();
-                    self.read(range, &values);
-                    let sources = self.sources_of(&values);
-                    self.text(range, sources)
-                }
-                None => self.call_unknown(range, callee, arguments),
+                None if self.numpy.is_some() => match self.call_numpy_function(range, &path, arguments) {
+                    Some(made) => made,
+                    None => self.call_library(range, callee, &path, arguments),
+                },
+                None => self.call_library(range, callee, &path, arguments),
             },
-            ObjectKind::Builtin(name) => self.call_builtin(range, callee, &name, arguments),
+            ObjectKind::Builtin(name) => match self.call_numpy_builtin(range, &name, arguments) {
+                Some(made) => made,
+                None => self.call_builtin(range, callee, &name, arguments),
+            },
             ObjectKind::Function(function) => self.call_function(range, callee, &function, arguments),
             ObjectKind::Method(name) => {
                 let receiver = self.contents(only);
@@ -142,6 +140,20 @@ impl CaptureInterpreter<'_> {
             }
             _ => self.call_unknown(range, callee, arguments),
         }
+    }
+
+    /// Calls a function of a library that is no op.
+    fn call_library(&mut self, range: TextRange, callee: ValueId, path: &str, arguments: &CallArguments) -> ValueId {
+        let is_pure = super::method::is_pure_function(path, arguments.positional.len())
+            && arguments.keyword("out").is_none()
+            && arguments.rest.is_empty();
+        if !is_pure {
+            return self.call_unknown(range, callee, arguments);
+        }
+        let values = arguments.values();
+        self.read(range, &values);
+        let sources = self.sources_of(&values);
+        self.text(range, sources)
     }
 
     pub(crate) fn sources_of(&self, values: &[ValueId]) -> ObjectSet {
@@ -170,7 +182,7 @@ impl CaptureInterpreter<'_> {
     }
 
     /// Calls an op.
-    fn call_op(
+    pub(crate) fn call_op(
         &mut self,
         range: TextRange,
         path: &Arc<str>,
@@ -237,6 +249,9 @@ impl CaptureInterpreter<'_> {
         let n_own_names = self.state.frames.first().map_or(0, |frame| frame.len());
         self.timeline.calls.push(CallEvent {
             op: path.rsplit('.').next().unwrap_or(path).into(),
+            label: format!("ops.{}", path.rsplit('.').next().unwrap_or(path)).into(),
+            parameters: Vec::new(),
+            index: None,
             path: path.clone(),
             at,
             block: self.block,

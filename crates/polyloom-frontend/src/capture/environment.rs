@@ -31,6 +31,8 @@ pub enum GlobalMeaning {
     Helper(HelperFunction),
     /// Python's own function or type of this name.
     Builtin,
+    /// A value that is a NumPy array now.
+    Array,
     /// Anything else.
     Unknown,
 }

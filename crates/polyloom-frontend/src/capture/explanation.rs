@@ -90,7 +90,7 @@ impl BreakExplainer<'_, '_> {
     }
 
     fn op(&self, call: usize) -> String {
-        format!("`ops.{}`", self.grouper.timeline.calls[call].op)
+        format!("`{}`", self.grouper.timeline.calls[call].label)
     }
 
     fn event(&self, index: usize) -> &CaptureEvent {
@@ -262,9 +262,9 @@ impl BreakExplainer<'_, '_> {
 
     fn obstacle_span(&self, obstacle: &MomentObstacle) -> Option<Span> {
         match obstacle {
-            MomentObstacle::InputWritten { event, .. } | MomentObstacle::OutputSeen { event, .. } => {
-                Some(self.event(*event).span)
-            }
+            MomentObstacle::InputWritten { event, .. }
+            | MomentObstacle::OutputSeen { event, .. }
+            | MomentObstacle::ErrorState { event } => Some(self.event(*event).span),
             MomentObstacle::NotReady { value, .. } => {
                 let objects = self.grouper.table.objects_of(*value);
                 let mut spans = objects.iter().map(|&object| self.grouper.table.object(object).span);
@@ -291,6 +291,9 @@ impl BreakExplainer<'_, '_> {
             }
             MomentObstacle::Feedback { call } => {
                 format!("an operand of {} holds a result of the group itself", self.op(*call))
+            }
+            MomentObstacle::ErrorState { event } => {
+                format!("{} may change how NumPy treats floating-point errors", self.quote(self.event(*event).span))
             }
             MomentObstacle::Handler { .. } => "a handler reads what is bound in between".to_owned(),
             MomentObstacle::OtherGroup { call } => format!("{} of another group is between them", self.op(*call)),

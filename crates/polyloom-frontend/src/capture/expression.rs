@@ -36,6 +36,11 @@ impl CaptureInterpreter<'_> {
                 if self.table.value(operand).is_constant {
                     return operand;
                 }
+                let applied = super::numpy_call::unary_name(unary.op)
+                    .and_then(|name| self.numpy_operator(range, name, &[operand]));
+                if let Some(made) = applied {
+                    return made;
+                }
                 self.compute(range, &[operand])
             }
             Expr::BoolOp(each) => self.bool_op(each),
@@ -73,12 +78,22 @@ impl CaptureInterpreter<'_> {
             Expr::Call(call) => self.call(call),
             Expr::Attribute(attribute) => {
                 let object = self.eval(&attribute.value);
-                self.load_attribute(range, object, &attribute.attr)
+                match self.load_numpy_attribute(range, object, &attribute.attr) {
+                    Some(made) => made,
+                    None => self.load_attribute(range, object, &attribute.attr),
+                }
             }
             Expr::Subscript(subscript) => {
                 let container = self.eval(&subscript.value);
                 let index = self.eval(&subscript.slice);
-                self.load_element(range, container, &subscript.slice, index)
+                if let Some(made) = self.load_numpy_element(range, container, &subscript.slice) {
+                    return made;
+                }
+                let element = self.load_element(range, container, &subscript.slice, index);
+                if super::numpy_call::is_slicing(&subscript.slice) {
+                    self.note_array_like(element, &[container]);
+                }
+                element
             }
             Expr::Slice(slice) => {
                 let parts = [&slice.lower, &slice.upper, &slice.step];
@@ -226,9 +241,13 @@ impl CaptureInterpreter<'_> {
             let is_constant = self.table.value(left).is_constant && self.table.value(right).is_constant;
             let is_folded = matches!(binary.op, Operator::Add | Operator::Sub | Operator::Mult);
             let are_plain = [left, right].iter().all(|&value| self.table.objects_of(value)[..] == [PLAIN]);
+            let applied = super::numpy_call::binary_name(binary.op)
+                .filter(|_| !are_plain)
+                .and_then(|name| self.numpy_operator(binary.range, name, &[left, right]));
             left = match (is_constant && is_folded && are_plain, are_plain) {
                 (true, _) => CONSTANT,
                 (_, true) => self.plain(),
+                _ if applied.is_some() => applied.unwrap_or(CONSTANT),
                 _ => self.compute(binary.range, &[left, right]),
             };
         }
@@ -310,6 +329,11 @@ impl CaptureInterpreter<'_> {
             }
             let right = self.eval(comparator);
             operands.push(right);
+            if let ([_], Some(name)) = (&compare.ops[..], super::numpy_call::comparison_name(*op))
+                && let Some(made) = self.numpy_operator(compare.range, name, &[left, right])
+            {
+                return made;
+            }
             // `is` looks at the references alone.
             if !matches!(op, CmpOp::Is | CmpOp::IsNot) {
                 self.read(compare.range, &[left, right]);

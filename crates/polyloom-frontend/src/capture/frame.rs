@@ -141,6 +141,7 @@ impl CaptureInterpreter<'_> {
             Some(known) if !is_rebound => known.meaning(name),
             _ => GlobalMeaning::Unknown,
         };
+        let is_array = matches!(meaning, GlobalMeaning::Array);
         let object = match meaning {
             GlobalMeaning::Path(path) => {
                 self.guard_identity(name, &path);
@@ -156,7 +157,7 @@ impl CaptureInterpreter<'_> {
                 self.guard_identity(name, name);
                 self.helper_object(&helper)
             }
-            GlobalMeaning::Unknown => EXTERNAL,
+            GlobalMeaning::Unknown | GlobalMeaning::Array => EXTERNAL,
         };
         let is_outside = object == EXTERNAL && environment == 0 && !is_rebound && !self.has_run_code;
         let value = AbstractValue {
@@ -169,6 +170,9 @@ impl CaptureInterpreter<'_> {
         let value = self.table.add_value(value);
         if is_outside {
             self.note_outside(value, OutsideRoot::Free(name.to_owned()), Vec::new());
+            if is_array {
+                self.note_array(value);
+            }
         }
         // A global of a helper's file has another meaning in the function's own.
         if environment == 0 {
@@ -259,6 +263,7 @@ impl CaptureInterpreter<'_> {
         let value = AbstractValue { objects, ready, is_constant: false, is_guarded, may_be_unbound };
         let value = self.table.add_value(value);
         self.note_derived(value, &[a, b]);
+        self.note_array_like(value, &[a, b]);
         value
     }
 
@@ -276,6 +281,7 @@ impl CaptureInterpreter<'_> {
             let value = AbstractValue { objects, ready, is_constant: false, is_guarded, may_be_unbound };
             let value = self.table.add_value(value);
             self.note_derived(value, &[old]);
+            self.note_array_like(value, &[old]);
             Rc::make_mut(&mut self.state.frames[index]).insert(name, value);
         }
     }

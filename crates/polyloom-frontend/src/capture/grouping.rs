@@ -24,6 +24,8 @@ pub(crate) enum MomentObstacle {
     Feedback { call: usize },
     /// The names bound in between are read where exceptions of this `try` lead to.
     Handler { region: usize },
+    /// The event at this index may change how NumPy treats floating-point errors.
+    ErrorState { event: usize },
     /// Another group needs a result earlier, or has one later.
     OtherGroup { call: usize },
 }
@@ -200,10 +202,28 @@ impl<'t> CallGrouper<'t> {
 
     /// Returns the moments at which some calls can run together.
     pub(crate) fn moments_of(&self, calls: &[usize]) -> GroupMoments {
-        if let Err(obstacle) = self.check_handlers(calls).and_then(|()| self.check_feedback(calls)) {
+        if let Err(obstacle) = self
+            .check_handlers(calls)
+            .and_then(|()| self.check_feedback(calls))
+            .and_then(|()| self.check_error_state(calls))
+        {
             return GroupMoments { first: Err(obstacle.clone()), last: Err(obstacle) };
         }
         GroupMoments { first: self.check_first(calls), last: self.check_last(calls) }
+    }
+
+    /// Checks that no unknown code runs between calls of NumPy, because it may call `np.seterr`.
+    fn check_error_state(&self, calls: &[usize]) -> Result<(), MomentObstacle> {
+        let (Some(&first), Some(&last)) = (calls.first(), calls.last()) else { return Ok(()) };
+        if !calls.iter().any(|&call| !self.call(call).parameters.is_empty()) {
+            return Ok(());
+        }
+        let between = self.call(first).at as usize..self.call(last).at as usize;
+        let is_unknown = |index: &usize| {
+            let event = &self.timeline.events[*index];
+            matches!(event.kind, EventKind::UnknownCode | EventKind::Suspend | EventKind::Dynamic)
+        };
+        between.into_iter().find(is_unknown).map_or(Ok(()), |event| Err(MomentObstacle::ErrorState { event }))
     }
 
     /// The operands that come from outside of a group.

@@ -7,6 +7,7 @@
 use super::environment::{CaptureEnvironment, HelperFunction, OpCatalogue};
 use super::frame::{BlockExitCounts, CaptureFrame, CaptureState, LoopExits};
 use super::limits::CaptureLimits;
+use super::numpy_call::NumpyCapture;
 use super::object::{
     ContainerContents, ContainerKind, EXTERNAL, FunctionObject, FunctionSource, ObjectId, ObjectKind, ObjectSet,
     ObjectSite, ObjectTable, PLAIN, ValueId, normalise, union,
@@ -25,6 +26,12 @@ use std::sync::Arc;
 
 pub(crate) struct CaptureInterpreter<'c> {
     pub(crate) catalogue: &'c dyn OpCatalogue,
+    /// Whether NumPy is captured, and what is taken for granted then.
+    pub(crate) numpy: Option<NumpyCapture>,
+    /// Values from outside that guards hold to be arrays.
+    pub(crate) array_values: FxHashSet<ValueId>,
+    /// Objects that are certainly arrays, results of ops aside.
+    pub(crate) array_objects: FxHashSet<ObjectId>,
     pub(crate) table: ObjectTable,
     pub(crate) heap: FxHashMap<ObjectId, ContainerContents>,
     /// Objects and roots that code outside may have references to.
@@ -69,9 +76,12 @@ pub(crate) struct CaptureInterpreter<'c> {
 }
 
 impl<'c> CaptureInterpreter<'c> {
-    pub(crate) fn new(catalogue: &'c dyn OpCatalogue) -> CaptureInterpreter<'c> {
+    pub(crate) fn new(catalogue: &'c dyn OpCatalogue, numpy: Option<NumpyCapture>) -> CaptureInterpreter<'c> {
         CaptureInterpreter {
             catalogue,
+            numpy,
+            array_values: FxHashSet::default(),
+            array_objects: FxHashSet::default(),
             table: ObjectTable::new(),
             heap: FxHashMap::default(),
             escaped: Rc::default(),

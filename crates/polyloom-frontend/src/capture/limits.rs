@@ -14,6 +14,8 @@ impl CaptureLimits {
     pub(super) const EVENTS: usize = 40_000;
     /// Walks of a loop until nothing changes.
     pub(super) const PASSES: usize = 8;
+    /// Analyses until no view that is captured is used outside of its group.
+    pub(super) const VIEW_PASSES: usize = 6;
     /// Helpers inside of one another.
     pub(super) const INLINED: usize = 5;
     /// Elements of a list that are operands one by one.

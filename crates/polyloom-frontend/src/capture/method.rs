@@ -173,6 +173,9 @@ impl CaptureInterpreter<'_> {
         name: &str,
         arguments: &CallArguments,
     ) -> ValueId {
+        if let Some(made) = self.call_numpy_method(range, receiver, name, arguments) {
+            return made;
+        }
         let objects = self.table.objects_of(receiver);
         let is_plain = objects.iter().all(|&id| id == PLAIN);
         let is_container = |id: ObjectId| matches!(self.table.present_kind(id), ObjectKind::Container(_));

@@ -15,9 +15,11 @@
 //! which run no code of the program. Shapes and dtypes are checked before a kernel runs, so that a kernel does not fail;
 //! where a check fails, the original code runs and raises what it raises.
 //!
-//! Architecture invariants: nothing here knows a tensor engine; an op is a name with [`TensorOpFacts`]. NumPy calls can be
-//! captured under the same rules by a catalogue that knows them and by operators that are recorded as calls; nothing in
-//! grouping is about `ops.*`.
+//! NumPy's functions, operators, methods and attributes are calls, too, if [`NumpyCapture`] is given: [`NUMPY_FORMS`] says which
+//! op each is, and [`numpy_call`] when one is captured.
+//!
+//! Architecture invariants: nothing here knows a tensor engine; an op is a name with [`TensorOpFacts`]. Nothing in
+//! grouping is about `ops.*` or NumPy.
 
 mod builtin_call;
 mod builtin_table;
@@ -33,6 +35,8 @@ mod inline;
 mod interpreter;
 mod limits;
 mod method;
+mod numpy_call;
+mod numpy_table;
 mod object;
 mod plain;
 mod repeat;
@@ -46,6 +50,8 @@ mod timeline;
 pub use environment::{
     CaptureEnvironment, FileCaptureEnvironment, GlobalMeaning, HelperFunction, OpCatalogue, TensorOpFacts,
 };
+pub use numpy_call::NumpyCapture;
+pub use numpy_table::{NUMPY_FORMS, NumpyForm, NumpySyntax, numpy_forms_text};
 pub use result::{
     BreakCause, CaptureGuard, CaptureReport, CapturedCall, CapturedFunction, CapturedGroup, CapturedOperand,
     ChainBreak, ChainBreakReport, ExecMoment,
@@ -107,8 +113,38 @@ pub fn capture(
     environment: Arc<dyn CaptureEnvironment>,
     catalogue: &dyn OpCatalogue,
 ) -> Option<CapturedFunction> {
+    capture_once(unit, function, environment, catalogue, None)
+}
+
+/// Captures a function as [`capture`] does, with calls of NumPy among the calls.
+pub fn capture_numpy(
+    unit: &Arc<SourceUnit>,
+    function: usize,
+    environment: Arc<dyn CaptureEnvironment>,
+    catalogue: &dyn OpCatalogue,
+    numpy: &NumpyCapture,
+) -> Option<CapturedFunction> {
+    let mut numpy = numpy.clone();
+    for _ in 0..limits::CaptureLimits::VIEW_PASSES {
+        let captured = capture_once(unit, function, environment.clone(), catalogue, Some(&numpy))?;
+        if captured.escaping_views.is_empty() {
+            return Some(captured);
+        }
+        // A view that is used outside of its group is made by Python, because a kernel would make a copy.
+        numpy.left.extend(&captured.escaping_views);
+    }
+    capture_once(unit, function, environment, catalogue, Some(&numpy))
+}
+
+fn capture_once(
+    unit: &Arc<SourceUnit>,
+    function: usize,
+    environment: Arc<dyn CaptureEnvironment>,
+    catalogue: &dyn OpCatalogue,
+    numpy: Option<&NumpyCapture>,
+) -> Option<CapturedFunction> {
     let def = unit.definition(function)?;
-    let mut interpreter = CaptureInterpreter::new(catalogue);
+    let mut interpreter = CaptureInterpreter::new(catalogue, numpy.cloned());
     let index = interpreter.unit_index(unit);
     interpreter.environments.push(environment);
     interpreter.frames.push(CaptureFrame {
@@ -125,6 +161,13 @@ pub fn capture(
     for parameter in def.parameters.iter() {
         let (name, value) = (parameter.name().to_string(), interpreter.parameter_value());
         interpreter.note_outside(value, OutsideRoot::Parameter(name.clone()), Vec::new());
+        let is_collection = [&def.parameters.vararg, &def.parameters.kwarg]
+            .into_iter()
+            .flatten()
+            .any(|collection| collection.name.as_str() == name);
+        if numpy.is_some_and(|numpy| !numpy.others.contains(&name)) && !is_collection {
+            interpreter.note_array(value);
+        }
         names.insert(name, value);
     }
     interpreter.state.frames.push(Rc::new(names));
@@ -148,7 +191,7 @@ fn fill(captured: &mut CapturedFunction, interpreter: &CaptureInterpreter<'_>, d
     grouper.merge_all();
     captured.groups = grouper.captured_groups();
     captured.breaks = BreakExplainer { grouper: &grouper, sources: &interpreter.sources }.explain();
-    captured.rewriting = rewrite::plan(interpreter, &grouper, def);
+    (captured.rewriting, captured.escaping_views) = rewrite::plan(interpreter, &grouper, def);
     captured.guards = interpreter.guards.clone();
     for (index, call) in interpreter.timeline.calls.iter().enumerate() {
         let group = &grouper.groups[grouper.group_of[index]];
@@ -166,6 +209,7 @@ fn fill(captured: &mut CapturedFunction, interpreter: &CaptureInterpreter<'_>, d
         };
         captured.calls.push(CapturedCall {
             op: call.op.clone(),
+            label: call.label.clone(),
             span: call.span,
             statement: call.statement,
             inlined_at: call.inlined_at.clone(),

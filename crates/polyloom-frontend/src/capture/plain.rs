@@ -35,6 +35,7 @@ impl CaptureInterpreter<'_> {
                 path,
                 has_operators: false,
                 is_single: false,
+                is_array: false,
                 loaded: Vec::new(),
                 stored: Vec::new(),
             });

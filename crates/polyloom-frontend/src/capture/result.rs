@@ -21,6 +21,8 @@ pub struct CapturedFunction {
     pub rewriting: RewritingPlan,
     /// True if analysis gave up at a limit, in which case there are no calls and the function must run as it is.
     pub is_incomplete: bool,
+    /// The views that are used outside of their groups.
+    pub(crate) escaping_views: Vec<Span>,
     /// The files that the spans point into.
     pub sources: SourceMap,
 }
@@ -30,6 +32,8 @@ pub struct CapturedFunction {
 pub struct CapturedCall {
     /// The name of the op, without its module.
     pub op: Arc<str>,
+    /// The call as the program writes it: `ops.add`, `np.exp`, `+`, `.sum`.
+    pub label: Arc<str>,
     /// The call expression.
     pub span: Span,
     /// The statement that evaluates it.
@@ -172,6 +176,8 @@ pub struct CaptureReport {
     pub function: String,
     /// Names of the ops in evaluation order.
     pub calls: Vec<String>,
+    /// The calls as the program writes them.
+    pub labels: Vec<String>,
     /// The line of each call, from 1.
     pub lines: Vec<u32>,
     /// Indices of the calls of each group.
@@ -226,6 +232,7 @@ impl CapturedFunction {
         CaptureReport {
             function: self.name.to_string(),
             calls: self.calls.iter().map(|call| call.op.to_string()).collect(),
+            labels: self.calls.iter().map(|call| call.label.to_string()).collect(),
             lines: self.calls.iter().map(|call| line(call.span)).collect(),
             groups: self.groups.iter().map(|group| group.calls.clone()).collect(),
             exec_at: self.groups.iter().map(moments).collect(),

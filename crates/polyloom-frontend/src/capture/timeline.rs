@@ -105,6 +105,12 @@ pub(crate) struct NameBindingEvent {
 #[derive(Clone, Debug)]
 pub(crate) struct CallEvent {
     pub(crate) op: std::sync::Arc<str>,
+    /// The call as the program writes it.
+    pub(crate) label: std::sync::Arc<str>,
+    /// The op's parameter of each argument, of a call of NumPy.
+    pub(crate) parameters: Vec<&'static str>,
+    /// The index, as it is written, of one that indexes an array.
+    pub(crate) index: Option<std::sync::Arc<str>>,
     /// The dotted path of the op.
     pub(crate) path: std::sync::Arc<str>,
     /// The index of its event.

@@ -35,6 +35,10 @@ pub struct GroupRewriting {
 pub struct GroupMember {
     /// The dotted path of the op.
     pub path: String,
+    /// The name of the op, of a call of NumPy.
+    pub op: Option<String>,
+    /// The op's parameter of each argument then, those by position before those by name.
+    pub parameters: Vec<&'static str>,
     /// The positional arguments.
     pub arguments: Vec<GroupOperand>,
     /// The keyword arguments.
@@ -51,6 +55,8 @@ pub enum GroupOperand {
     Call(usize),
     /// A literal, as it is written.
     Const(String),
+    /// An index of literals, as it is written.
+    Index(String),
     /// A list or tuple.
     List(Vec<GroupOperand>),
 }
@@ -122,6 +128,8 @@ pub struct PlainRequirement {
     pub has_operators: bool,
     /// True if it must be a tensor, a number or a text, because its elements may be other objects later.
     pub is_single: bool,
+    /// True if it must be exactly an array of NumPy.
+    pub is_array: bool,
     /// The attributes that are loaded.
     pub loaded: Vec<String>,
     /// The attributes that are stored to.

@@ -27,13 +27,24 @@ impl<'a> SegmentBuilder<'a, '_> {
     ) -> Result<GroupMember, String> {
         let call = self.call(member);
         let expressions = unit.expressions.get(&member).map_or(&[][..], |each| each);
-        let mut described = GroupMember { path: call.path.to_string(), arguments: Vec::new(), keywords: Vec::new() };
+        let is_numpy = !call.parameters.is_empty();
+        let mut described = GroupMember {
+            path: call.path.to_string(),
+            op: is_numpy.then(|| call.op.to_string()),
+            parameters: call.parameters.clone(),
+            arguments: Vec::new(),
+            keywords: Vec::new(),
+        };
         for ((keyword, tree), expr) in call.arguments.iter().zip(expressions) {
             let operand = self.operand(member, tree, Some(expr), &unit.constants, slots, moment)?;
             match keyword {
                 Some(keyword) => described.keywords.push((keyword.to_string(), operand)),
                 None => described.arguments.push(operand),
             }
+        }
+        if let Some(index) = &call.index {
+            described.arguments.push(GroupOperand::Index(index.to_string()));
+            described.parameters.push("index");
         }
         Ok(described)
     }

@@ -17,6 +17,20 @@ impl<'a> SegmentBuilder<'a, '_> {
         live
     }
 
+    /// Returns the views of NumPy that something outside of the group looks at.
+    pub(super) fn escaping_views(&self) -> Vec<polyloom_ir::Span> {
+        let is_view = |member: &usize| {
+            let call = self.call(*member);
+            let object = call.results.first().map(|&result| self.interpreter.table.object(result));
+            !call.parameters.is_empty() && call.inlined_at.is_empty() && object.is_some_and(|made| made.roots.len() > 1)
+        };
+        if !(0..self.calls.len()).any(|member| is_view(&member)) {
+            return Vec::new();
+        }
+        let Ok(units) = self.units() else { return Vec::new() };
+        self.live_members(&units).into_iter().filter(is_view).map(|member| self.call(member).span).collect()
+    }
+
     fn is_live(&self, member: usize, units: &[SiteUnit<'a>]) -> bool {
         if self.has_dynamic_code() {
             return true;

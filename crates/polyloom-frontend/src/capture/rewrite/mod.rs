@@ -24,6 +24,7 @@ pub use edits::{
 use super::grouping::CallGrouper;
 use super::interpreter::CaptureInterpreter;
 use own_text::OwnText;
+use polyloom_ir::Span;
 use ruff_python_ast as ast;
 use segment::SegmentBuilder;
 
@@ -32,14 +33,17 @@ pub(super) fn plan(
     interpreter: &CaptureInterpreter<'_>,
     grouper: &CallGrouper<'_>,
     def: &ast::StmtFunctionDef,
-) -> RewritingPlan {
+) -> (RewritingPlan, Vec<Span>) {
     let own = OwnText::of(def);
     let mut plan = RewritingPlan::default();
+    let mut views = Vec::new();
     for group in grouper.captured_groups() {
         let calls = &group.calls[..];
         if calls.len() < 2 {
             continue;
         }
+        let whole = SegmentBuilder { interpreter, grouper, own: &own, calls };
+        views.extend(whole.escaping_views());
         let mut start = 0;
         while start < calls.len() {
             let mut reason = None;
@@ -68,8 +72,8 @@ pub(super) fn plan(
     }
     plan.groups.sort_by_key(|group| group.calls[0]);
     let is_used = |each: &&PlainRequirement| {
-        each.has_operators || each.is_single || !each.loaded.is_empty() || !each.stored.is_empty()
+        each.has_operators || each.is_single || each.is_array || !each.loaded.is_empty() || !each.stored.is_empty()
     };
     plan.plain = interpreter.plain.iter().filter(is_used).cloned().collect();
-    plan
+    (plan, views)
 }

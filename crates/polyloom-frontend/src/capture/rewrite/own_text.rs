@@ -17,7 +17,7 @@ pub(super) struct OwnText<'a> {
 }
 
 pub(super) struct OwnCall<'a> {
-    pub(super) call: &'a ast::ExprCall,
+    pub(super) expr: &'a Expr,
     pub(super) parent: SiteParent,
     /// True if it is inside of a `try` or `with`, after which the function may go on with the names that it has bound.
     pub(super) is_protected: bool,
@@ -117,10 +117,25 @@ impl<'a> Visitor<'a> for OwnText<'a> {
     fn visit_expr(&mut self, expr: &'a Expr) {
         let parent = std::mem::take(&mut self.parent);
         match expr {
+            Expr::BinOp(_) | Expr::UnaryOp(_) | Expr::Compare(_) | Expr::Attribute(_) | Expr::Subscript(_) => {
+                let is_protected = self.n_protections > 0;
+                self.calls.insert(expr.range(), OwnCall { expr, parent, is_protected });
+                for (_, operand) in site_arguments(expr, true).unwrap_or_default() {
+                    self.visit_with(SiteParent::Argument(expr.range()), operand);
+                }
+                match expr {
+                    Expr::Subscript(subscript) => self.visit_expr(&subscript.slice),
+                    Expr::Compare(compare) if compare.ops.len() > 1 => visitor::walk_expr(self, expr),
+                    _ => {}
+                }
+            }
             Expr::Call(call) => {
                 let is_protected = self.n_protections > 0;
-                self.calls.insert(call.range(), OwnCall { call, parent, is_protected });
-                self.visit_expr(&call.func);
+                self.calls.insert(call.range(), OwnCall { expr, parent, is_protected });
+                match &*call.func {
+                    Expr::Attribute(method) => self.visit_with(SiteParent::Argument(call.range()), &method.value),
+                    callee => self.visit_expr(callee),
+                }
                 for argument in &call.arguments.args {
                     self.visit_with(SiteParent::Argument(call.range()), argument);
                 }
@@ -141,8 +156,31 @@ impl<'a> Visitor<'a> for OwnText<'a> {
     }
 }
 
+/// Returns the operands of an expression that may be a site; of a call its arguments, after the object whose method it is if
+/// `is_method`.
+pub(super) fn site_arguments(expr: &Expr, is_method: bool) -> Option<Vec<(Option<&str>, &Expr)>> {
+    Some(match expr {
+        Expr::BinOp(binary) => vec![(None, &binary.left), (None, &binary.right)],
+        Expr::UnaryOp(unary) => vec![(None, &unary.operand)],
+        Expr::Compare(compare) => match &compare.comparators[..] {
+            [right] => vec![(None, &compare.left), (None, right)],
+            _ => return None,
+        },
+        Expr::Attribute(attribute) => vec![(None, &attribute.value)],
+        Expr::Subscript(subscript) => vec![(None, &subscript.value)],
+        Expr::Call(call) => {
+            let mut arguments = plain_arguments(call)?;
+            if let (true, Expr::Attribute(method)) = (is_method, &*call.func) {
+                arguments.insert(0, (None, &method.value));
+            }
+            arguments
+        }
+        _ => return None,
+    })
+}
+
 /// Returns the positional arguments and the keyword arguments of a call, unless `*` or `**` is among them.
-pub(super) fn plain_arguments(call: &ast::ExprCall) -> Option<Vec<(Option<&str>, &Expr)>> {
+fn plain_arguments(call: &ast::ExprCall) -> Option<Vec<(Option<&str>, &Expr)>> {
     let mut arguments = Vec::new();
     for argument in &call.arguments.args {
         if argument.is_starred_expr() {

@@ -1,6 +1,6 @@
 //! Places of a group: calls of ops in the function's own text, and calls of helpers that do nothing but call such.
 
-use super::own_text::{OwnCall, SiteParent, is_dotted, is_literal, plain_arguments};
+use super::own_text::{OwnCall, SiteParent, is_dotted, is_literal, site_arguments};
 use super::segment::SegmentBuilder;
 use crate::capture::object::{FunctionSource, ObjectKind, ValueId};
 use crate::capture::timeline::{EventKind, InlinedCallEvent, OperandTree};
@@ -80,7 +80,8 @@ impl<'a> SegmentBuilder<'a, '_> {
             return Err("it is evaluated on several ways through the function".to_owned());
         }
         let own = self.own_call(range)?;
-        let arguments = plain_arguments(own.call).filter(|arguments| arguments.len() == call.arguments.len());
+        let arguments = site_arguments(own.expr, call.path.starts_with("ndarray."));
+        let arguments = arguments.filter(|arguments| arguments.len() == call.arguments.len());
         let arguments = arguments.ok_or("it takes arguments by `*` or `**`")?;
         let expressions = FxHashMap::from_iter([(member, arguments.iter().map(|(_, expr)| *expr).collect())]);
         let arguments = arguments.into_iter().zip(&call.arguments);
@@ -123,7 +124,7 @@ impl<'a> SegmentBuilder<'a, '_> {
         if !self.is_pure_helper(helper, &members, &mut at, &mut expressions) || at != members.len() {
             return Err(other());
         }
-        let arguments = plain_arguments(own.call).ok_or("its helper function takes arguments by `*` or `**`")?;
+        let arguments = site_arguments(own.expr, false).ok_or("its helper function takes arguments by `*` or `**`")?;
         let values = helper.positional.iter().copied().chain(helper.keywords.iter().map(|(_, value)| *value));
         let values: Vec<ValueId> = values.collect();
         if values.len() != arguments.len() {
@@ -232,25 +233,31 @@ impl<'a> SegmentBuilder<'a, '_> {
             Expr::List(ast::ExprList { elts, .. }) | Expr::Tuple(ast::ExprTuple { elts, .. }) => {
                 elts.iter().all(|element| self.is_pure(element, members, at, expressions))
             }
-            Expr::Call(call) => {
-                let Some(arguments) = plain_arguments(call) else { return false };
-                if !(call.func.is_name_expr() || is_dotted(&call.func)) {
+            _ if is_literal(expr) => true,
+            _ => {
+                let is_here = |member: &&usize| {
+                    let made = self.call(**member);
+                    made.inlined_at.len() == 1 && (made.span.start, made.span.end) == super::own_text::bytes(expr)
+                };
+                let Some(&member) = members.iter().find(is_here) else { return false };
+                let is_method = self.call(member).path.starts_with("ndarray.");
+                if let Expr::Call(call) = expr
+                    && !(is_method || call.func.is_name_expr() || is_dotted(&call.func))
+                {
                     return false;
                 }
+                let Some(arguments) = site_arguments(expr, is_method) else { return false };
                 if !arguments.iter().all(|(_, argument)| self.is_pure(argument, members, at, expressions)) {
                     return false;
                 }
                 // Members come in evaluation order, arguments before calls.
-                let Some(&member) = members.get(*at) else { return false };
-                let made = self.call(member);
-                if made.inlined_at.len() != 1 || (made.span.start, made.span.end) != super::own_text::bytes(call) {
+                if members.get(*at) != Some(&member) {
                     return false;
                 }
                 *at += 1;
                 expressions.insert(member, arguments.into_iter().map(|(_, argument)| argument).collect());
-                made.arguments.len() == expressions.get(&member).map_or(0, Vec::len)
+                self.call(member).arguments.len() == expressions.get(&member).map_or(0, Vec::len)
             }
-            _ => is_literal(expr),
         }
     }
 
