@@ -206,7 +206,7 @@ def test_explain_with_arguments_shows_kernels_and_decisions():
     assert "kernel 0" not in f.explain()
     text = f.explain(a, a)
     assert "group 0: 1 kernel, 180.0 kB moved; op by op" in text
-    assert "    kernel 0: add_max_subtract_and_3_more, 50 blocks of 32 threads, moves 180.0 kB\n" in text
+    assert "    kernel 0: add_max_subtract_and_4_more, 50 blocks of 32 threads, moves 180.0 kB\n" in text
     assert "exp stored for several passes of kernel 0: 16 operations an element, a store and loads count 10" in text
     assert "together in kernel 0:" in text
     report = f.explain(a, a, json=True)
