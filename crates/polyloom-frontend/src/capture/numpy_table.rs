@@ -276,10 +276,13 @@ pub(crate) fn forms_of(matches: impl Fn(NumpySyntax) -> bool, name: &str) -> imp
     NUMPY_FORMS.iter().filter(move |form| form.name == name && matches(form.syntax))
 }
 
+/// A row of the guide's list: a title, and which forms it has.
+type FormRow = (&'static str, fn(NumpySyntax) -> bool);
+
 /// Returns the part of the guide that lists the forms.
 pub fn numpy_forms_text() -> String {
     let mut text = String::new();
-    let rows: [(&str, fn(NumpySyntax) -> bool); 4] = [
+    let rows: [FormRow; 4] = [
         ("Functions", |syntax| syntax == NumpySyntax::Function),
         ("Operators", |syntax| matches!(syntax, NumpySyntax::Operator(_) | NumpySyntax::Builtin)),
         ("Methods and attributes", |syntax| matches!(syntax, NumpySyntax::Method | NumpySyntax::Attribute)),
