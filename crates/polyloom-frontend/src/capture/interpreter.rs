@@ -7,7 +7,7 @@
 use super::environment::{CaptureEnvironment, HelperFunction, OpCatalogue};
 use super::frame::{BlockExitCounts, CaptureFrame, CaptureState, LoopExits};
 use super::limits::CaptureLimits;
-use super::numpy_call::NumpyCapture;
+use super::numpy_capture::NumpyCapture;
 use super::object::{
     ContainerContents, ContainerKind, EXTERNAL, FunctionObject, FunctionSource, ObjectId, ObjectKind, ObjectSet,
     ObjectSite, ObjectTable, PLAIN, ValueId, normalise, union,

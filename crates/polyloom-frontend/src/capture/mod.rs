@@ -36,6 +36,7 @@ mod interpreter;
 mod limits;
 mod method;
 mod numpy_call;
+mod numpy_capture;
 mod numpy_table;
 mod object;
 mod plain;
@@ -50,7 +51,7 @@ mod timeline;
 pub use environment::{
     CaptureEnvironment, FileCaptureEnvironment, GlobalMeaning, HelperFunction, OpCatalogue, TensorOpFacts,
 };
-pub use numpy_call::NumpyCapture;
+pub use numpy_capture::NumpyCapture;
 pub use numpy_table::{NUMPY_FORMS, NumpyForm, NumpySyntax, numpy_forms_text};
 pub use result::{
     BreakCause, CaptureGuard, CaptureReport, CapturedCall, CapturedFunction, CapturedGroup, CapturedOperand,

@@ -10,36 +10,8 @@ use super::interpreter::CaptureInterpreter;
 use super::numpy_table::{NumpyForm, NumpySyntax, forms_of};
 use super::object::{ContainerKind, EXTERNAL, ObjectId, ObjectKind, ValueId};
 use super::plain::PlainUse;
-use polyloom_ir::Span;
 use ruff_python_ast::{self as ast, CmpOp, Expr, Operator, UnaryOp};
 use ruff_text_size::{Ranged, TextRange};
-use rustc_hash::FxHashSet;
-
-/// What capture of NumPy's spelling takes for granted.
-#[derive(Clone, Debug, Default)]
-pub struct NumpyCapture {
-    /// Parameters that are not taken to be arrays.
-    pub others: FxHashSet<String>,
-    /// Expressions that stay Python.
-    pub(crate) left: Vec<Span>,
-}
-
-impl NumpyCapture {
-    /// Takes the parameters of a function of a file for arrays, unless a default or an annotation says otherwise.
-    pub fn of_text(unit: &std::sync::Arc<crate::SourceUnit>, function: usize) -> NumpyCapture {
-        let Some(def) = unit.definition(function) else { return NumpyCapture::default() };
-        let is_number = |annotation: &Expr| {
-            let name = annotation.as_name_expr();
-            name.is_some_and(|name| matches!(name.id.as_str(), "int" | "float" | "bool" | "str" | "complex"))
-        };
-        let parameters =
-            def.parameters.posonlyargs.iter().chain(&def.parameters.args).chain(&def.parameters.kwonlyargs);
-        let others = parameters.filter(|parameter| {
-            parameter.default.is_some() || parameter.parameter.annotation.as_deref().is_some_and(is_number)
-        });
-        NumpyCapture { others: others.map(|each| each.parameter.name.to_string()).collect(), left: Vec::new() }
-    }
-}
 
 /// Functions of NumPy that make a new array, whatever they are given.
 const CREATORS: [&str; 10] =

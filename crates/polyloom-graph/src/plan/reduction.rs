@@ -1,6 +1,5 @@
 //! The spaces of reductions, and the choice of how threads share a row.
 
-use super::PlanOptions;
 use super::expression::{ExpressionArena, ExpressionId, ExpressionKind};
 use crate::op::TensorOp;
 use crate::reference::{BLOCK_LENGTH, N_LANES};
@@ -93,13 +92,12 @@ pub(super) fn choose_form(
     operands: &[ExpressionId],
     outer: &[u64],
     inner: &[u64],
-    options: &PlanOptions,
+    n_workers: u64,
 ) -> RowForm {
     let n_rows: u64 = outer.iter().product();
     let length: u64 = inner.iter().product();
     let is_column = has_neighbours_outside(arena, operands, outer, inner);
     let is_index = matches!(op, TensorOp::Argmax | TensorOp::Argmin);
-    let n_workers = u64::from(options.n_workers);
     if length <= MAX_UNROLLED {
         return RowForm::Unrolled;
     }

@@ -23,7 +23,7 @@ impl Translator<'_> {
         let of = |axes: &[usize]| -> Vec<u64> { axes.iter().map(|&axis| operand.extents[axis]).collect() };
         let (outer, inner) = (of(&outer), of(&inner));
         let rows = self.viewed(operand.expression, &operand.extents, &ViewMap::Permute(order.clone()));
-        let form = choose_form(&self.arena, op, &[rows], &outer, &inner, self.options);
+        let form = choose_form(&self.arena, op, &[rows], &outer, &inner, self.options.n_workers.into());
         let partials = form.partial_extents(&outer, &inner);
         let stored = if partials.is_empty() {
             let space = ReductionSpace { outer: outer.clone(), inner, order, form, range: RowRange::Whole };
