@@ -4,3 +4,4 @@ mod capture;
 mod error_pages;
 mod limits;
 mod names;
+mod numpy_forms;

@@ -203,7 +203,7 @@ impl<'a, 'py> CallBuilder<'a, 'py> {
         }
         let (op, operands) = self.present(call, operands)?;
         if let Some(numpy) = &call.numpy {
-            return self.numpy_call(call, numpy, op, &operands, &attributes);
+            return self.numpy_call(numpy, op, &operands, &attributes);
         }
         let built = match op {
             TensorOp::Slice => {
@@ -227,7 +227,6 @@ impl<'a, 'py> CallBuilder<'a, 'py> {
     /// Builds a call of NumPy, of which NumPy says what its result is.
     fn numpy_call(
         &mut self,
-        call: &GroupCall,
         numpy: &NumpyCall,
         op: TensorOp,
         operands: &[TensorOperand],
@@ -250,18 +249,18 @@ impl<'a, 'py> CallBuilder<'a, 'py> {
             })
             .collect();
         check_case(op, operands, &types, ty.dtype)?;
-        self.check_numpy(call, numpy, &ty)?;
+        self.check_numpy(numpy, &ty)?;
         Ok(result)
     }
 
-    fn check_numpy(&self, call: &GroupCall, numpy: &NumpyCall, result: &TensorType) -> PyResult<()> {
-        let args = numpy.args.iter().map(|source| self.numpy_operand(call, source)).collect::<PyResult<Vec<_>>>()?;
+    fn check_numpy(&self, numpy: &NumpyCall, result: &TensorType) -> PyResult<()> {
+        let args = numpy.args.iter().map(|source| self.numpy_operand(source)).collect::<PyResult<Vec<_>>>()?;
         let named = numpy.keywords.iter();
-        let named = named.map(|(name, source)| Ok((name.clone(), self.numpy_operand(call, source)?)));
+        let named = named.map(|(name, source)| Ok((name.clone(), self.numpy_operand(source)?)));
         numpy.check(self.py, result, &args, &named.collect::<PyResult<Vec<_>>>()?)
     }
 
-    fn numpy_operand(&self, call: &GroupCall, source: &OperandSource) -> PyResult<NumpyOperand<'py>> {
+    fn numpy_operand(&self, source: &OperandSource) -> PyResult<NumpyOperand<'py>> {
         Ok(match source {
             OperandSource::External(index) => match (&self.types[*index], self.inputs[*index]) {
                 (ExternalType::Tensor(ty), Some(_)) => NumpyOperand::Tensor(ty.clone(), false),
@@ -273,7 +272,7 @@ impl<'a, 'py> CallBuilder<'a, 'py> {
             }
             OperandSource::Constant(object) => NumpyOperand::Object(object.bind(self.py).clone()),
             OperandSource::List(items) => {
-                let items = items.iter().map(|item| self.numpy_operand(call, item));
+                let items = items.iter().map(|item| self.numpy_operand(item));
                 NumpyOperand::List(items.collect::<PyResult<_>>()?)
             }
         })
@@ -302,7 +301,7 @@ impl<'a, 'py> CallBuilder<'a, 'py> {
             }
         };
         let ty = self.builder.ty(result).map_err(failed)?.clone();
-        self.check_numpy(call, numpy, &ty)?;
+        self.check_numpy(numpy, &ty)?;
         Ok(result)
     }
 

@@ -177,7 +177,7 @@ pub(crate) fn read_index(index: &Bound<'_, PyAny>, extents: &[u64]) -> PyResult<
         Err(_) => vec![index.clone()],
     };
     let py = index.py();
-    let is_ellipsis = |item: &Bound<'_, PyAny>| item.is(&py.Ellipsis());
+    let is_ellipsis = |item: &Bound<'_, PyAny>| item.is(py.Ellipsis());
     let n_taken = items.iter().filter(|item| !item.is_none() && !is_ellipsis(item)).count();
     let n_skipped = extents.len().checked_sub(n_taken).ok_or_else(|| PyTypeError::new_err("has too many indices"))?;
     if items.iter().filter(|item| is_ellipsis(item)).count() > 1 {
