@@ -428,7 +428,7 @@ impl<'a> LaunchParticipant<'a> {
         let size = size.max(1);
         // Helpers begin at the end, so that launches one after the other find most of their data in the caches of the same
         // cores. What is printed goes out in order.
-        let grain = if run.blocks.is_some() { 1 } else { GRAIN };
+        let grain = if run.blocks.is_some() || size < GRAIN { 1 } else { GRAIN };
         let is_from_end = !self.is_caller && !run.kernel.prints;
         let Range { start: begin, end } =
             if is_from_end { run.unclaimed.take_last(size, grain) } else { run.unclaimed.take_first(size) };
