@@ -204,20 +204,10 @@ def _described(number: int, plan: Any) -> str:
         return f"  group {number} has not run with these arguments\n"
     text = ""
     for stage in plan:
-        kernels, decisions = stage["kernels"], stage["decisions"]
-        moved = sum(each["n_bytes"] for each in kernels)
-        count = f"{len(kernels)} kernel{'' if len(kernels) == 1 else 's'}"
-        text += f"  group {number}: {count}, {_amount(moved)} moved; op by op {_amount(stage['n_bytes_by_op'])}\n"
-        text += "".join(f"    kernel {index}: {each['text']}\n" for index, each in enumerate(kernels))
-        text += "".join(f"    {decision}\n" for decision in decisions)
+        text += f"  group {number}: {stage['text']}\n"
+        text += "".join(f"    kernel {index}: {each['text']}\n" for index, each in enumerate(stage["kernels"]))
+        text += "".join(f"    {decision}\n" for decision in stage["decisions"])
     return text
-
-
-def _amount(n_bytes: int) -> str:
-    for size, name in ((1e9, "GB"), (1e6, "MB"), (1e4, "kB")):
-        if n_bytes >= size:
-            return f"{n_bytes / (1e3 if name == 'kB' else size):.1f} {name}"
-    return f"{n_bytes} B"
 
 
 def _report(fusion: Fusion) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class Group:
 
     @property
     def key(self) -> str:
-        """What identifies the group in every process: a hash of its calls, and of the types and ranks of its values.
+        """Identifies the group in every process: a hash of its calls, and of the types and ranks of its values.
 
         Raises
         ------

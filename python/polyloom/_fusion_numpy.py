@@ -75,7 +75,7 @@ def assumed_numbers(function: FunctionType) -> set[str]:
     return {name for name, value in with_defaults.items() if type(value) is not np.ndarray}
 
 
-# What the native group calls when it makes a plan.
+# The native group calls these when it makes a plan.
 
 
 def stand_in(dtype: str, extents: Sequence[int], is_result: bool, is_view: bool) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import compare, texts
 
-# What is exact of small integers, whatever the order, and what is not but has no jumps.
+# The first are exact of small integers, whatever the order; the others are not, but have no jumps.
 EXACT_BINARY = ["+", "-", "*", "np.maximum", "np.minimum", "np.add", "np.subtract", "np.multiply"]
 EXACT_UNARY = [
     "-",

@@ -62,7 +62,7 @@ def test_ops_run_one_by_one_there_too():
     given = ops.softmax(there, axis=1)
     assert given.device == "sim:0"
     assert_same_bits(given.numpy(), ops.softmax(a, axis=1))
-    # What has no axes is a NumPy array, as on the CPU, and goes back with the arrays of the device.
+    # A result without axes is a NumPy array, as on the CPU, and goes back with the arrays of the device.
     total = ops.sum(there)
     assert isinstance(total, np.ndarray) and total.shape == ()
     assert_same_bits(ops.divide(there, total).numpy(), ops.divide(a, ops.sum(a)))

@@ -264,7 +264,7 @@ impl FusionGroup {
         self.text(py, values, Form::Asm, &EmitOptions::default())
     }
 
-    /// What identifies the group: its calls in canonical form, with the element types and numbers of axes of the values.
+    /// Returns what identifies the group: its calls in canonical form, with the element types and numbers of axes of the values.
     #[pyo3(signature = (*values))]
     fn _identity(&self, py: Python<'_>, values: Vec<Bound<'_, PyAny>>) -> PyResult<String> {
         let mut text = String::new();
@@ -303,8 +303,12 @@ impl FusionGroup {
             let summary = |kernel: &KernelSummary| json!({"name": kernel.name, "n_bytes": kernel.n_bytes, "text": kernel.to_string()});
             let kernels: Vec<_> = explained.kernels.iter().map(summary).collect();
             let decisions: Vec<_> = explained.decisions.iter().map(ToString::to_string).collect();
-            let n_bytes_by_op = explained.n_bytes_by_op;
-            stages.push(json!({"kernels": kernels, "decisions": decisions, "n_bytes_by_op": n_bytes_by_op}));
+            stages.push(json!({
+                "text": explained.summary(),
+                "kernels": kernels,
+                "decisions": decisions,
+                "n_bytes_by_op": explained.n_bytes_by_op,
+            }));
         }
         Ok(Value::Array(stages).to_string())
     }

@@ -35,7 +35,7 @@ pub(crate) struct GroupPlan {
     compiled: Option<CompiledGroup>,
 }
 
-/// What a plan is made of: the graph of the calls, where the elements of its inputs lie, and the options.
+/// Holds what a plan is made of: the graph of the calls, where the elements of its inputs lie, and the options.
 pub(crate) struct PlannedGraph {
     pub(crate) graph: Graph,
     pub(crate) layouts: Vec<Layout>,

@@ -100,7 +100,7 @@ pub(crate) fn check_case(
         TensorOp::Power if !result.is_float() => {
             matches!(operands.get(1), Some(TensorOperand::Int(power)) if *power >= 0)
         }
-        // What is out of range is not defined in NumPy.
+        // NumPy does not define what a number out of range becomes.
         TensorOp::Cast => {
             let is_float = types.first().is_some_and(|ty| ty.as_ref().is_some_and(|ty| ty.dtype.is_float()));
             !is_float || result.is_float() || result == Scalar::Bool

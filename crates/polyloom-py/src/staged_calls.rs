@@ -42,7 +42,7 @@ enum CallStage {
     Function { call: CallSource, number: usize },
 }
 
-/// What a stage runs: the kernels of a plan, or one kernel of the program.
+/// Holds what a stage runs: the kernels of a plan, or one kernel of the program.
 pub(crate) enum StageForm<'a> {
     Fused(&'a FusedCalls),
     Kernel(Arc<polyloom::Kernel>),

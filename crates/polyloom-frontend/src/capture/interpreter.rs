@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub(crate) struct CaptureInterpreter<'c> {
     pub(crate) catalogue: &'c dyn OpCatalogue,
-    /// Whether NumPy is captured, and what is taken for granted then.
+    /// Says what is taken for granted, if NumPy is captured.
     pub(crate) numpy: Option<NumpyCapture>,
     /// Values from outside that guards hold to be arrays.
     pub(crate) array_values: FxHashSet<ValueId>,

@@ -6,7 +6,7 @@ use ruff_python_ast::Expr;
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
-/// What capture of NumPy's spelling takes for granted.
+/// Says what capture of NumPy's spelling takes for granted.
 #[derive(Clone, Debug, Default)]
 pub struct NumpyCapture {
     /// Parameters that are not taken to be arrays.

@@ -33,7 +33,7 @@ pub(super) fn reshape(b: &mut GraphBuilder, x: TensorId, shape: Shape) -> Built 
     b.op(TensorOp::Reshape, &[x.into()], &[("shape", shape.into())])
 }
 
-/// Returns the number of elements along axes as a scalar: a constant unless an extent is a symbol.
+/// Returns the number of elements along axes as a scalar, which kernels take as a parameter.
 pub(crate) fn count(b: &mut GraphBuilder, x: TensorId, axes: &[i64], dtype: Scalar) -> Built {
     b.op(TensorOp::ElementCount, &[x.into()], &[("axes", axes.into()), ("dtype", dtype.into())])
 }

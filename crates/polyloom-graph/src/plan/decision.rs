@@ -27,7 +27,17 @@ pub struct PlanExplanation {
     pub n_bytes_by_op: u64,
 }
 
-/// What a plan says of one kernel.
+impl PlanExplanation {
+    /// Returns the number of kernels, with the bytes that they move and those that the ops would move one by one.
+    pub fn summary(&self) -> String {
+        let n_bytes = self.kernels.iter().map(|kernel| kernel.n_bytes).sum();
+        let ending = if self.kernels.len() == 1 { "" } else { "s" };
+        let (moved, by_op) = (ByteCount(n_bytes), ByteCount(self.n_bytes_by_op));
+        format!("{} kernel{ending}, {moved} moved; op by op {by_op}", self.kernels.len())
+    }
+}
+
+/// Describes one kernel of a plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KernelSummary {
     /// Its name, which tells the ops.
@@ -58,7 +68,7 @@ pub enum PlanDecision {
         first: usize,
         /// The later kernel.
         second: usize,
-        /// What keeps them apart.
+        /// Says why they are apart.
         reason: &'static str,
         /// The bytes that both move.
         n_bytes: u64,

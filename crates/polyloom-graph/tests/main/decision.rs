@@ -1,4 +1,4 @@
-//! What plans say of their choices.
+//! Plans say what they have chosen, and why.
 
 use crate::support::graph;
 use polyloom_graph::Layout;

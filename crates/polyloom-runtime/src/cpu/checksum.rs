@@ -7,7 +7,7 @@
 //! let go of its lock. So it is read as atomics are, once each, and nothing is concluded from a part of it: what is
 //! written meanwhile counts or does not.
 
-use super::pool::{num_threads, with_helpers};
+use super::pool::{Sleepers, num_threads, with_helpers};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Holds what a thread looks at at a time. The sum depends on it.
@@ -48,7 +48,7 @@ pub unsafe fn checksum(address: usize, n_bytes: usize) -> u64 {
             sum.store(found, Ordering::Relaxed);
         }
     };
-    with_helpers((num_threads() - 1).min(n_bytes / LEAST_PER_HELPER), &look, look);
+    with_helpers((num_threads() - 1).min(n_bytes / LEAST_PER_HELPER), Sleepers::Wake, &look, look);
     sums.into_iter().fold(n_bytes as u64, |total, sum| mixed(total, sum.into_inner()))
 }
 

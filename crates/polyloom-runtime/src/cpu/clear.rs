@@ -1,6 +1,6 @@
 //! Memory set to zero by all threads: one core alone writes slower than memory takes it.
 
-use super::pool::{num_threads, with_helpers};
+use super::pool::{Sleepers, num_threads, with_helpers};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Holds what a thread sets to zero at a time.
@@ -25,7 +25,7 @@ pub unsafe fn clear_memory(address: usize, n_bytes: usize) {
             unsafe { std::ptr::write_bytes((address + first) as *mut u8, 0, CHUNK.min(n_bytes - first)) };
         }
     };
-    with_helpers((num_threads() - 1).min(n_bytes / LEAST_PER_HELPER), &clear, clear);
+    with_helpers((num_threads() - 1).min(n_bytes / LEAST_PER_HELPER), Sleepers::Wake, &clear, clear);
 }
 
 #[cfg(test)]

@@ -75,14 +75,9 @@ pub(crate) enum Sleepers {
 }
 
 /// Runs `own` on this thread while up to `n_helpers` workers run `task`. Returns when all that joined have left.
-pub(crate) fn with_helpers<R>(n_helpers: usize, task: &(dyn Fn() + Sync), own: impl FnOnce() -> R) -> R {
-    with_helpers_and(Sleepers::Wake, n_helpers, task, own)
-}
-
-/// As [`with_helpers`], for work that may be too short to wake workers for.
-pub(crate) fn with_helpers_and<R>(
-    sleepers: Sleepers,
+pub(crate) fn with_helpers<R>(
     n_helpers: usize,
+    sleepers: Sleepers,
     task: &(dyn Fn() + Sync),
     own: impl FnOnce() -> R,
 ) -> R {
@@ -280,7 +275,7 @@ mod tests {
                 sum.fetch_add(i, Ordering::Relaxed);
             }
         };
-        with_helpers(n_helpers, &task, task);
+        with_helpers(n_helpers, Sleepers::Wake, &task, task);
         sum.into_inner()
     }
 
@@ -310,7 +305,7 @@ mod tests {
         let task = || {
             total.fetch_add(count(100, 2), Ordering::Relaxed);
         };
-        with_helpers(2, &task, task);
+        with_helpers(2, Sleepers::Wake, &task, task);
         assert_eq!(total.load(Ordering::Relaxed) % 4950, 0);
         assert!(total.load(Ordering::Relaxed) >= 4950);
     }
@@ -328,7 +323,7 @@ mod tests {
                 std::thread::yield_now();
             }
         };
-        with_helpers(2, &task, wait);
+        with_helpers(2, Sleepers::Wake, &task, wait);
         assert_eq!(helped.into_inner(), 2);
     }
 }

@@ -1,8 +1,8 @@
 //! One launch under way: cutting the grid into chunks, and what compiled code calls back.
 //!
 //! Chunks are claimed one by one by the calling thread, from the first threads on, and its helpers, from the last ones on,
-//! each a share of what is left, so that threads of uneven length even out. Every chunk is timed: the pace of the launch so far sets the length of the next chunk
-//! and, kept with the variant, the way the next launch goes about it.
+//! each a share of what is left, so that threads of uneven length even out. Every chunk is timed: the pace of the launch
+//! so far sets the length of the next chunk and, kept with the variant, the way the next launch goes about it.
 
 use super::affinity::AffinityGuard;
 use super::blocks::{BlockMemory, BlockRun};
@@ -223,7 +223,7 @@ impl<'a> RunningLaunch<'a> {
             }
         };
         let sleepers = if ns_left < WAKING_NS { Sleepers::LetSleep } else { Sleepers::Wake };
-        pool::with_helpers_and(sleepers, n_helpers, &help, || {
+        pool::with_helpers(n_helpers, sleepers, &help, || {
             // SAFETY: the caller vouches for the arguments.
             while unsafe { caller.take_chunk(self.share(n_participants)) }.is_some() {
                 watch.look(self);

@@ -54,10 +54,8 @@ struct BodyAssembler<'a> {
     spilled: &'a [SpilledExpression],
     buffers: &'a mut PlanBuffers,
     axes: MergedAxes,
-    /// True if threads are numbered along all axes.
-    is_numbered: bool,
-    /// The axis that squares of elements have rows along, if they are visited in squares.
-    row_axis: Option<usize>,
+    /// The form of a kernel over single elements.
+    form_of_elements: BodyForm,
     is_wide: bool,
     params: Vec<BodyParam>,
     args: Vec<PlanArg>,
@@ -92,8 +90,13 @@ impl<'a> BodyAssembler<'a> {
         let is_wide = layouts.iter().any(|layout| {
             layout.place_range().is_some_and(|(least, most)| most - least > limit) || layout.n_elements() > limit as u64
         });
-        let row_axis = if is_each { axes.transposed_axis(&layouts) } else { None };
-        let is_numbered = is_each && !is_wide && axes.has_short_rows();
+        let form_of_elements = match axes.transposed_axis(&layouts) {
+            // The row of a vector that all others share is loaded by lanes, which a grid of two axes cannot.
+            _ if !axes.inner.is_empty() => BodyForm::Block { n_levels: 0 },
+            _ if axes.has_short_rows() && !is_wide => BodyForm::Numbered,
+            Some(row_axis) => BodyForm::Tiled { row_axis: row_axis as u8 },
+            None => BodyForm::Each,
+        };
         BodyAssembler {
             graph,
             draft,
@@ -101,8 +104,7 @@ impl<'a> BodyAssembler<'a> {
             spilled,
             buffers,
             axes,
-            is_numbered,
-            row_axis,
+            form_of_elements,
             is_wide,
             params: Vec::new(),
             args: Vec::new(),
@@ -178,13 +180,7 @@ impl<'a> BodyAssembler<'a> {
     fn form(&self) -> BodyForm {
         let n: u64 = self.axes.inner.iter().product();
         match &self.draft.space {
-            DraftSpace::Each(_) if self.is_numbered => BodyForm::Numbered,
-            DraftSpace::Each(_) if self.axes.inner.is_empty() => match self.row_axis {
-                Some(axis) => BodyForm::Tiled { row_axis: axis as u8 },
-                None => BodyForm::Each,
-            },
-            // The row of a vector that all others share is loaded by lanes, which a grid of two axes cannot.
-            DraftSpace::Each(_) => BodyForm::Block { n_levels: 0 },
+            DraftSpace::Each(_) => self.form_of_elements,
             DraftSpace::Scan(_) => BodyForm::Scan,
             DraftSpace::Rows(space) => match space.form {
                 RowForm::Block => {

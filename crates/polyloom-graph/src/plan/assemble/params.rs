@@ -3,7 +3,7 @@
 use super::BodyAssembler;
 use crate::layout::Layout;
 use crate::plan::PlanArg;
-use crate::plan::body::{BodyAddress, BodyParam, BodyPlace, BodyStride};
+use crate::plan::body::{BodyAddress, BodyForm, BodyParam, BodyPlace, BodyStride};
 use crate::plan::expression::Source;
 use polyloom_ir::Scalar;
 
@@ -59,7 +59,7 @@ impl BodyAssembler<'_> {
     }
 
     pub(super) fn place(&mut self, layout: &Layout, offset: i64) -> BodyPlace {
-        let is_number = self.is_numbered && self.axes.is_dense(layout);
+        let is_number = self.form() == BodyForm::Numbered && self.axes.is_dense(layout);
         let merged = if is_number { Vec::new() } else { self.axes.strides(layout) };
         let strides = merged.into_iter().enumerate().map(|(axis, stride)| match stride {
             0 => BodyStride::Zero,
