@@ -167,6 +167,8 @@ pub struct KernelMetadata {
     pub by_block: bool,
     /// True if it reads the number of elements of an array of several axes, which is an `int32`.
     pub reads_size: bool,
+    /// True if no index counts from the end of an axis: none is negative.
+    pub indices_from_start: bool,
     /// Free-form hints, in the order given.
     pub hints: Vec<(String, String)>,
 }

@@ -13,12 +13,11 @@ use crate::session;
 use crate::tensor_operand::plain_tensor;
 use crate::tensor_view::{TensorPackage, TensorView, view_of};
 use crate::value_types::{ExternalUse, MixedDevices, ValueTypes};
-use polyloom::fusion::evaluate_at;
-use polyloom::graph::plan::PlanOptions;
+use polyloom::fusion::{evaluate_at, plan_options};
 use polyloom::graph::reference::DenseTensor;
 use polyloom::graph::{Graph, Layout};
 use polyloom::tensor_op::OpParameterRole;
-use polyloom::{DeviceId, FloatMode, num_threads};
+use polyloom::{DeviceId, FloatMode};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::intern;
@@ -56,15 +55,6 @@ struct ValueGraph {
     package: TensorPackage,
     device: DeviceId,
     is_resident: Vec<bool>,
-}
-
-/// The number of rows that a device computes at once, about: the simulator, which has the threads of the machine, as many
-/// as the CPU, and a GPU four for each of 128 multiprocessors.
-fn n_workers(device: DeviceId) -> u32 {
-    match device {
-        DeviceId::Cpu | DeviceId::Simulator => num_threads() as u32,
-        DeviceId::Cuda(_) => 512,
-    }
 }
 
 impl FusedCalls {
@@ -250,7 +240,7 @@ impl FusedCalls {
     fn plan(&self, py: Python<'_>, objects: &[Bound<'_, PyAny>]) -> PyResult<GroupPlan> {
         let ValueGraph { graph, keys, tensors, layouts, package, device, is_resident } =
             self.graph(py, objects, true)?;
-        let options = PlanOptions { float_mode: self.float_mode, n_workers: n_workers(device) };
+        let options = plan_options(device, self.float_mode);
         let session = session()?;
         let plan = py.detach(|| session.fused_plan(&graph, &layouts, &options));
         let plan = plan.map_err(|error| fusion_error(py, &self.name, &error, None))?;

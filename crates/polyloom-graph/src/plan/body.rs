@@ -1,7 +1,9 @@
 //! Kernel bodies: what a kernel computes, with extents and strides as parameters.
 
 use super::expression::CombineOrder;
+use super::tile::ProductTile;
 use crate::op::TensorOp;
+use crate::reference::N_LANES;
 use polyloom_ir::{BuildError, FloatMode, Function, Scalar};
 
 /// Holds what one kernel of a plan computes. Plans for other sizes have equal bodies, by which compiled code is found again.
@@ -33,7 +35,10 @@ impl KernelBody {
 
     /// Returns the number of threads of a block, for bodies whose threads work together.
     pub fn block_size(&self) -> Option<u32> {
-        self.form.has_blocks().then_some(crate::reference::N_LANES as u32)
+        match self.form {
+            BodyForm::Product { tile, .. } => Some(tile.columns.into()),
+            form => form.has_blocks().then_some(N_LANES as u32),
+        }
     }
 
     /// Returns a name that tells the ops, in order, each once.
@@ -90,11 +95,17 @@ pub(super) enum BodyForm {
     SplitLane,
     /// A thread has a row, and stores what its elements up to each are combined to.
     Scan,
+    /// A block of threads has a tile of a product, whose rows and columns are the last two outer axes. Tiles along a column
+    /// are grouped by a parameter.
+    Product { tile: ProductTile, n_grouped: u16 },
 }
 
 impl BodyForm {
     pub(super) fn has_blocks(self) -> bool {
-        matches!(self, BodyForm::Tiled { .. } | BodyForm::Block { .. } | BodyForm::SplitBlock)
+        matches!(
+            self,
+            BodyForm::Tiled { .. } | BodyForm::Block { .. } | BodyForm::SplitBlock | BodyForm::Product { .. }
+        )
     }
 }
 

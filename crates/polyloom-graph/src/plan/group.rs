@@ -182,7 +182,8 @@ impl Grouper {
                 draft.stores.push(DraftStore { stored: candidate.stored, value, layout, is_of_row, pass });
             }
             UnplacedKind::Reduction { op, operands, space } => {
-                if draft.space != DraftSpace::Rows(space.clone()) {
+                // Two products would not have their tiles in registers.
+                if draft.space != DraftSpace::Rows(space.clone()) || matches!(space.form, RowForm::Product(_)) {
                     return None;
                 }
                 let pass = draft.pass_of(&graph.arena, operands)?;
@@ -216,7 +217,7 @@ fn fit(
             let is_permuted = space.order.len() == extents.len()
                 && space.order.iter().zip(&all).all(|(&axis, &extent)| extents[axis] == extent);
             // A thread that goes down a column a second time finds nothing of it in cache.
-            if is_permuted && space.form == RowForm::Loop {
+            if is_permuted && matches!(space.form, RowForm::Loop | RowForm::Product(_)) {
                 return None;
             }
             if is_permuted {

@@ -19,10 +19,14 @@ pub(super) struct MergedAxes {
 }
 
 impl MergedAxes {
-    /// Merges axes. So many of the first, and of the last, outer ones stay as they are.
-    pub(super) fn new(outer: &[u64], inner: &[u64], layouts: &[Layout], n_pinned: (usize, usize)) -> MergedAxes {
+    /// Merges axes. Some, by their number among all, stay as they are.
+    pub(super) fn new(
+        outer: &[u64],
+        inner: &[u64],
+        layouts: &[Layout],
+        is_pinned: impl Fn(usize) -> bool,
+    ) -> MergedAxes {
         let mut axes = MergedAxes { outer: Vec::new(), inner: Vec::new(), last: Vec::new() };
-        let is_pinned = |axis: usize| axis < n_pinned.0 || (axis < outer.len() && axis >= outer.len() - n_pinned.1);
         let mut merge = |extents: &[u64], first: usize| {
             let mut merged: Vec<u64> = Vec::new();
             let mut previous: Option<usize> = None;

@@ -25,6 +25,7 @@ mod reduction;
 mod reuse;
 mod share;
 mod spill;
+mod tile;
 mod translate;
 
 pub use body::KernelBody;
@@ -46,11 +47,13 @@ pub struct PlanOptions {
     pub float_mode: FloatMode,
     /// The number of threads that run at once, about, which decides where rows are cut to pieces.
     pub n_workers: u32,
+    /// The bytes of a vector register of the CPU, by which tiles of products are sized.
+    pub vector_bytes: u32,
 }
 
 impl Default for PlanOptions {
     fn default() -> PlanOptions {
-        PlanOptions { float_mode: FloatMode::Strict, n_workers: 2 }
+        PlanOptions { float_mode: FloatMode::Strict, n_workers: 2, vector_bytes: 64 }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The spaces of reductions, and the choice of how threads share a row.
 
 use super::expression::{ExpressionArena, ExpressionId, ExpressionKind};
+use super::tile::ProductTile;
 use crate::op::TensorOp;
 use crate::reference::{BLOCK_LENGTH, N_LANES};
 use polyloom_ir::Scalar;
@@ -30,6 +31,8 @@ pub(super) enum RowForm {
     Loop,
     /// A thread has a short row, without a loop.
     Unrolled,
+    /// A block of threads has a tile of a product: rows along its length.
+    Product(ProductTile),
     /// A block of 32 threads has a block of 4,096 elements of a row.
     SplitBlock,
     /// A thread has a lane of a block of 4,096 elements of a row.
@@ -48,10 +51,11 @@ pub(super) enum RowRange {
 }
 
 impl ReductionSpace {
-    /// The space of a product of matrices.
-    pub(super) fn of_product(outer: Vec<u64>, length: u64) -> ReductionSpace {
-        let order = (0..=outer.len()).collect();
-        ReductionSpace { outer, inner: vec![length], order, form: RowForm::Loop, range: RowRange::Whole }
+    /// The space of a product of matrices, whose last inner axis is the one that is summed over.
+    pub(super) fn of_product(outer: Vec<u64>, inner: Vec<u64>, tile: Option<ProductTile>) -> ReductionSpace {
+        let order = (0..outer.len() + inner.len()).collect();
+        let form = tile.map_or(RowForm::Loop, RowForm::Product);
+        ReductionSpace { outer, inner, order, form, range: RowRange::Whole }
     }
 }
 

@@ -5,7 +5,7 @@ use super::reader::{HirReader, Parsed};
 use crate::diagnostic::near_names;
 use crate::metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 21] = [
     "kind",
     "target",
     "workgroup_size",
@@ -17,6 +17,7 @@ const NAMES: [&str; 20] = [
     "backward",
     "by_block",
     "reads_size",
+    "indices_from_start",
     "hint",
     "no_allocation",
     "no_syscalls",
@@ -50,6 +51,7 @@ impl HirReader<'_> {
             "backward" => metadata.backward = true,
             "by_block" => metadata.by_block = true,
             "reads_size" => metadata.reads_size = true,
+            "indices_from_start" => metadata.indices_from_start = true,
             "no_allocation" => constraints.no_allocation = true,
             "no_syscalls" => constraints.no_syscalls = true,
             "inline_always" => constraints.inline_always = true,

@@ -264,6 +264,7 @@ pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints)
         backward,
         by_block,
         reads_size,
+        indices_from_start,
         hints,
     } = metadata;
     let ExecutionConstraints {
@@ -304,6 +305,7 @@ pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints)
     list.extend(backward.then(|| "backward".to_owned()));
     list.extend(by_block.then(|| "by_block".to_owned()));
     list.extend(reads_size.then(|| "reads_size".to_owned()));
+    list.extend(indices_from_start.then(|| "indices_from_start".to_owned()));
     for (key, value) in hints {
         list.push(format!("hint {} = {}", QuotedString(key), QuotedString(value)));
     }

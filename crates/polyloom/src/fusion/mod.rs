@@ -23,8 +23,8 @@ use crate::session::Session;
 use polyloom_frontend::CompileError;
 use polyloom_graph::plan::{BufferKind, FusionPlan, KernelGrid, PlanArg, PlanBuffer, PlanOptions, PlanOutput};
 use polyloom_graph::{Graph, GraphError, Layout};
-use polyloom_ir::BuildError;
-use polyloom_runtime::{ArgError, DeviceFailure, LaunchError};
+use polyloom_ir::{BuildError, FloatMode};
+use polyloom_runtime::{ArgError, DeviceFailure, DeviceId, LaunchError, Processor, num_threads};
 use std::sync::Arc;
 
 /// The reason why a graph cannot be compiled or run.
@@ -83,6 +83,16 @@ struct FusedKernel {
     kernel: Arc<Kernel>,
     grid: KernelGrid,
     args: Vec<PlanArg>,
+}
+
+/// Returns the options of plans for a device. The simulator has the threads of the machine, as the CPU, and a GPU four rows
+/// of results for each of 128 multiprocessors.
+pub fn plan_options(device: DeviceId, float_mode: FloatMode) -> PlanOptions {
+    let n_workers = match device {
+        DeviceId::Cpu | DeviceId::Simulator => num_threads() as u32,
+        DeviceId::Cuda(_) => 512,
+    };
+    PlanOptions { float_mode, n_workers, vector_bytes: Processor::host().vector_bytes }
 }
 
 impl Session {

@@ -76,20 +76,29 @@ impl<'a> BodyAssembler<'a> {
     ) -> BodyAssembler<'a> {
         let mut layouts = draft.layouts(graph);
         layouts.extend(spilled.iter().map(|spilled| spilled.layout.clone()));
-        let n_pinned = match &draft.space {
-            DraftSpace::Rows(space) if space.form == RowForm::SplitLane => (2, 0),
-            DraftSpace::Rows(space) if space.form == RowForm::SplitBlock => (0, 1),
-            _ => (0, 0),
+        let n_outer = draft.space.outer().len();
+        let is_pinned = |axis: usize| match &draft.space {
+            DraftSpace::Rows(space) => match space.form {
+                RowForm::SplitLane => axis < 2,
+                RowForm::SplitBlock => axis + 1 == n_outer,
+                RowForm::Product(_) => axis + 2 >= n_outer,
+                _ => false,
+            },
+            _ => false,
         };
-        let mut axes = MergedAxes::new(draft.space.outer(), draft.space.inner(), &layouts, n_pinned);
+        let mut axes = MergedAxes::new(draft.space.outer(), draft.space.inner(), &layouts, is_pinned);
         let is_each = matches!(draft.space, DraftSpace::Each(_));
         if is_each && !draft.roots().iter().any(|&root| combines(&graph.arena, root)) {
             axes.take_row(&layouts);
         }
         let limit = i64::from(i32::MAX) - BLOCK_LENGTH as i64;
-        let is_wide = layouts.iter().any(|layout| {
-            layout.place_range().is_some_and(|(least, most)| most - least > limit) || layout.n_elements() > limit as u64
-        });
+        // Sums of 32 bits, which may wrap, would be made anew for each factor of a product.
+        let is_product = matches!(&draft.space, DraftSpace::Rows(space) if matches!(space.form, RowForm::Product(_)));
+        let is_wide = is_product
+            || layouts.iter().any(|layout| {
+                layout.place_range().is_some_and(|(least, most)| most - least > limit)
+                    || layout.n_elements() > limit as u64
+            });
         let form_of_elements = match axes.transposed_axis(&layouts) {
             // The row of a vector that all others share is loaded by lanes, which a grid of two axes cannot.
             _ if !axes.inner.is_empty() => BodyForm::Block { n_levels: 0 },
@@ -159,7 +168,12 @@ impl<'a> BodyAssembler<'a> {
         }
         let outer = self.extents_of(0, &self.axes.outer.clone());
         let inner = self.extents_of(self.axes.outer.len(), &self.axes.inner.clone());
-        let form = self.form();
+        let mut form = self.form();
+        if let BodyForm::Product { tile, n_grouped } = &mut form {
+            *n_grouped = self.integer(NumberRole::GroupedTiles, tile.n_grouped.into());
+            // What groups of tiles share, the parameter tells.
+            tile.n_grouped = 0;
+        }
         let grid = self.grid(form);
         let n_bytes =
             self.arrays.keys().map(|&(buffer, _, n)| n * u64::from(self.buffers.buffers[buffer].dtype.bytes()));
@@ -191,6 +205,7 @@ impl<'a> BodyAssembler<'a> {
                     BodyForm::Block { n_levels: if is_long { (u64::BITS - n_blocks.leading_zeros()) as u8 } else { 0 } }
                 }
                 RowForm::Loop => BodyForm::Loop,
+                RowForm::Product(tile) => BodyForm::Product { tile, n_grouped: 0 },
                 RowForm::Unrolled => BodyForm::Unrolled(n as u8),
                 RowForm::SplitBlock => BodyForm::SplitBlock,
                 RowForm::SplitLane => BodyForm::SplitLane,
@@ -205,6 +220,11 @@ impl<'a> BodyAssembler<'a> {
             let tiles = outer.iter().enumerate();
             let tiles = tiles.map(|(axis, &n)| if is_tiled(axis) { n.div_ceil(N_LANES as u64) } else { n });
             return KernelGrid::Blocks { n_blocks: tiles.product(), n_threads: N_LANES as u32 };
+        }
+        if let (BodyForm::Product { tile, .. }, [batch @ .., rows, columns]) = (form, &outer[..]) {
+            let (n_tall, n_wide) = tile.counts(*rows, *columns);
+            let n_blocks = batch.iter().product::<u64>() * n_tall * n_wide;
+            return KernelGrid::Blocks { n_blocks, n_threads: tile.columns.into() };
         }
         if form.has_blocks() {
             return KernelGrid::Blocks { n_blocks: outer.iter().product(), n_threads: N_LANES as u32 };

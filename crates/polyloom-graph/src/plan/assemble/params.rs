@@ -16,6 +16,7 @@ pub(super) enum NumberRole {
     Count(u64),
     ElementCount(u64, Scalar),
     Distance(i64),
+    GroupedTiles,
     Given(u32, Scalar),
 }
 

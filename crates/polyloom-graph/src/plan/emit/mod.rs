@@ -3,6 +3,7 @@
 mod accumulate;
 mod rows;
 mod scan;
+mod tile;
 
 use super::body::{
     BodyAddress, BodyExpressionKind, BodyExtent, BodyForm, BodyPlace, BodyStore, BodyStride, KernelBody,
@@ -29,12 +30,14 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
             BodyForm::Each | BodyForm::Numbered => emitter.each(),
             BodyForm::Tiled { row_axis } => emitter.tiled(usize::from(row_axis)),
             BodyForm::Scan => emitter.scan(),
+            BodyForm::Product { tile, n_grouped } => emitter.tiles(tile, n_grouped),
             _ => emitter.rows(),
         }
     })?;
     function.metadata.float_mode = body.float_mode;
-    if body.form.has_blocks() {
-        function.metadata.workgroup_size = Some([N_LANES as u32, 1, 1]);
+    function.metadata.indices_from_start = true;
+    if let Some(n_threads) = body.block_size() {
+        function.metadata.workgroup_size = Some([n_threads, 1, 1]);
     }
     Ok(function)
 }
@@ -88,7 +91,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
 
     fn outer_coordinates(&self) -> Vec<Expr<'g>> {
         let axes = &self.body.outer;
-        if matches!(self.body.form, BodyForm::Tiled { .. }) {
+        if matches!(self.body.form, BodyForm::Tiled { .. } | BodyForm::Product { .. }) {
             return Vec::new();
         }
         if self.body.form.has_blocks() {

@@ -39,7 +39,7 @@ impl<'g> BodyEmitter<'_, 'g> {
     }
 
     /// Computes what is the same for all elements before the loop over them.
-    fn compute_of_row(&self, index: usize, pass: &BodyPass) {
+    pub(super) fn compute_of_row(&self, index: usize, pass: &BodyPass) {
         let stores = pass.element_stores.iter().map(|store| store.value);
         let mut needed: Vec<u32> =
             stores.chain(pass.reductions.iter().flat_map(|reduction| reduction.values.iter().copied())).collect();

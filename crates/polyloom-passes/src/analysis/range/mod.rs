@@ -31,7 +31,7 @@ pub fn possibly_negative_indices(func: &Function) -> SmallVec<[Index; 8]> {
         (matches!(data.op.info().group, OpGroup::Array | OpGroup::Atomic) || data.op == Op::AsyncCopy)
             && data.operands.iter().skip(1).any(signed_index)
     });
-    if !any {
+    if !any || func.metadata.indices_from_start {
         return SmallVec::new();
     }
     let mut ranges = ValueRanges {
