@@ -1,7 +1,7 @@
 //! Plans of tensor graphs, run on the CPU, give the bits of the reference evaluator.
 
 use polyloom::{ArgBlock, Kernel, LaunchOptions, Module, Scalar, Session, SourceMap, Tier, TierPolicy};
-use polyloom_graph::plan::{BufferKind, FusionPlan, KernelGrid, PlanArg, PlanOptions, plan};
+use polyloom_graph::plan::{BufferKind, FusionPlan, KernelGrid, PlanArg, PlanOptions, TileShape, plan};
 use polyloom_graph::reference::{DenseTensor, evaluate};
 use polyloom_graph::{AttributeValue, GraphBuilder, Layout, Shape, TensorId, TensorOp, TensorOperand, parse_graph};
 use polyloom_ir::generate::Random;
@@ -130,6 +130,10 @@ fn canonical(tensor: &DenseTensor) -> Vec<u64> {
 
 /// Plans a graph, runs it and compares; gives the number of kernels.
 fn check(session: &Session, text: &str, seed: u64) -> usize {
+    check_with(session, text, seed, &PlanOptions::default())
+}
+
+fn check_with(session: &Session, text: &str, seed: u64, options: &PlanOptions) -> usize {
     let mut random = Random::new(seed);
     let graph = parse_graph(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let tensors: Vec<DenseTensor> =
@@ -152,7 +156,7 @@ fn check(session: &Session, text: &str, seed: u64) -> usize {
         let mut inputs: Vec<StridedInput> = tensors.iter().map(lay_out).collect();
         random.bits();
         let layouts: Vec<Layout> = inputs.iter().map(|input| input.layout.clone()).collect();
-        let planned = plan(&graph, &layouts, &PlanOptions::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let planned = plan(&graph, &layouts, options).unwrap_or_else(|error| panic!("{error}\n{text}"));
         if is_dense {
             n_kernels = planned.kernels.len();
         }
@@ -232,6 +236,39 @@ fn graphs_give_the_bits_of_the_reference_in_few_kernels() {
         let found = check(&session, text, index as u64);
         assert!(found <= *most, "{found} kernels, not {most}: {text}");
     }
+}
+
+/// Products in every shape of tile, with what comes before and after them, have the same bits.
+#[test]
+fn no_tile_changes_a_bit_of_a_product() {
+    let session = Session::new().unwrap();
+    let sizes = [[1, 4, 33], [5, 9, 13], [12, 32, 7], [13, 33, 40], [25, 64, 3], [40, 100, 65], [7, 47, 1], [64, 16, 20]];
+    let mut random = Random::new(3);
+    let mut n_tiled = 0;
+    for [rows, columns, length] in sizes {
+        for dtype in ["f32", "f64", "f16", "i32", "u8"] {
+            let text = format!(
+                "%a = input \"a\" : {dtype}[{rows}, {length}]\n%b = input \"b\" : {dtype}[2, {length}, {columns}]\n\
+                 %c = input \"c\" : {dtype}[{columns}]\n%d = multiply %a, %a\n%p = matmul %d, %b\n%q = add %p, %c\n\
+                 %r = multiply %q, %q\nreturn %r, %p"
+            );
+            let shape = |random: &mut Random| TileShape {
+                rows: 1 + random.below(14) as u8,
+                columns: [8, 16, 32, 64][random.below(4)],
+                packs_left: random.one_in(2),
+                packs_right: random.one_in(2),
+                n_grouped: 1 + random.below(5) as u32,
+                piece: 1 + random.below(20) as u32,
+            };
+            let shapes = [None, Some(shape(&mut random)), Some(shape(&mut random)), Some(shape(&mut random))];
+            for tile_shape in shapes {
+                let options = PlanOptions { tile_shape, ..PlanOptions::default() };
+                n_tiled += usize::from(tile_shape.is_some());
+                check_with(&session, &text, random.below(1000) as u64, &options);
+            }
+        }
+    }
+    assert!(n_tiled > 100);
 }
 
 /// Graphs of other sizes have kernels that are there already.

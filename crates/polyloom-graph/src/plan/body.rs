@@ -36,7 +36,7 @@ impl KernelBody {
     /// Returns the number of threads of a block, for bodies whose threads work together.
     pub fn block_size(&self) -> Option<u32> {
         match self.form {
-            BodyForm::Product { tile, .. } => Some(tile.columns.into()),
+            BodyForm::Product { tile, .. } => Some(tile.shape.columns.into()),
             form => form.has_blocks().then_some(N_LANES as u32),
         }
     }
@@ -95,9 +95,17 @@ pub(super) enum BodyForm {
     SplitLane,
     /// A thread has a row, and stores what its elements up to each are combined to.
     Scan,
-    /// A block of threads has a tile of a product, whose rows and columns are the last two outer axes. Tiles along a column
-    /// are grouped by a parameter.
-    Product { tile: ProductTile, n_grouped: u16 },
+    /// A block of threads has tiles of a product, whose rows and columns are the last two outer axes.
+    Product { tile: ProductTile, params: TileParams },
+}
+
+/// The parameters by which a product is dealt out.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct TileParams {
+    /// The number of tiles of a block.
+    pub(super) n_grouped: u16,
+    /// The length of the pieces that chains are cut into, if they are.
+    pub(super) piece: u16,
 }
 
 impl BodyForm {

@@ -87,6 +87,18 @@ impl MergedAxes {
         })
     }
 
+    /// Returns the axis before the last, if rows along the last one are short, but as long as blocks have threads or half of
+    /// that, and there are many along it.
+    pub(super) fn axis_of_narrow_rows(&self) -> Option<usize> {
+        let n_lanes = N_LANES as u64;
+        match self.outer[..] {
+            [.., rows, columns] if rows >= n_lanes && (columns == n_lanes || 2 * columns == n_lanes) => {
+                self.inner.is_empty().then_some(self.outer.len() - 2)
+            }
+            _ => None,
+        }
+    }
+
     /// Returns true if elements lie along rows that are too short for the vectors of a grid of several axes.
     pub(super) fn has_short_rows(&self) -> bool {
         self.inner.is_empty() && self.outer.len() > 1 && self.outer.last().is_some_and(|&length| length < MIN_ROW)

@@ -30,6 +30,7 @@ mod translate;
 
 pub use body::KernelBody;
 pub use decision::{KernelSummary, PlanDecision, PlanExplanation, explain};
+pub use tile::TileShape;
 
 use crate::decompose::decompose;
 use crate::error::GraphError;
@@ -49,11 +50,13 @@ pub struct PlanOptions {
     pub n_workers: u32,
     /// The bytes of a vector register of the CPU, by which tiles of products are sized.
     pub vector_bytes: u32,
+    /// The tiles of products; chosen by the sizes of each if there are none.
+    pub tile_shape: Option<TileShape>,
 }
 
 impl Default for PlanOptions {
     fn default() -> PlanOptions {
-        PlanOptions { float_mode: FloatMode::Strict, n_workers: 2, vector_bytes: 64 }
+        PlanOptions { float_mode: FloatMode::Strict, n_workers: 2, vector_bytes: 64, tile_shape: None }
     }
 }
 

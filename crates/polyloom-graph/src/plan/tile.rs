@@ -15,21 +15,38 @@ const MIN_COLUMNS: u64 = 4;
 const MIN_FLOPS: u64 = 4096;
 /// The bytes of a factor that stay in a cache of the second level beside all else.
 const CACHE_BYTES: u64 = 256 * 1024;
+/// The most tiles of a block, whose sums take 24 KiB of shared memory.
+pub(super) const MAX_GROUPED: u32 = 16;
+/// The length of a piece of a chain: 32 columns of it are two thirds of a cache of the first level.
+const PIECE_LENGTH: u32 = 256;
 /// The bytes of left factors that are worked with while the right one passes by.
 const GROUP_BYTES: u64 = 512 * 1024;
+
+/// The shape of the tiles of a product, and how its factors are laid out for them. No choice changes a bit of a product.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TileShape {
+    /// The rows of a tile, at most: it has an accumulator for each in every thread.
+    pub rows: u8,
+    /// The columns of a tile, each of which is a thread's: a power of two, from 8 to 64.
+    pub columns: u8,
+    /// True if the left factor is copied into the order in which tiles read it.
+    pub packs_left: bool,
+    /// True if the right factor is.
+    pub packs_right: bool,
+    /// The neighbouring tiles along a column of the product that a block of threads computes, from 1 to 16.
+    pub n_grouped: u32,
+    /// The elements of a chain that are added for all tiles of a block before the next ones are.
+    pub piece: u32,
+}
 
 /// The part of a product that a block of threads computes: some rows, and a column for each thread.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct ProductTile {
-    pub(super) rows: u8,
-    /// The columns. There is one tile along them, not full, if there are fewer in all.
-    pub(super) columns: u8,
+    pub(super) shape: TileShape,
+    /// True if there is one tile along the columns, which is not full.
     pub(super) is_narrow: bool,
-    /// True if the factor lies in the order in which tiles use it.
-    pub(super) has_packed_left: bool,
-    pub(super) has_packed_right: bool,
-    /// The neighbouring tiles along a column that are computed before those of the next column.
-    pub(super) n_grouped: u32,
+    /// True if chains are cut to pieces.
+    pub(super) is_cut: bool,
 }
 
 /// The sizes of a product, with what is known of its factors.
@@ -51,40 +68,60 @@ impl ProductTile {
         if dtype == Scalar::Bool || columns < MIN_COLUMNS || n_flops < MIN_FLOPS || length == 0 {
             return None;
         }
-        let bytes = u64::from(accumulator(dtype).bytes());
-        let (tile_columns, is_narrow) = choose_columns(columns, 2 * u64::from(options.vector_bytes) / bytes);
-        let most_rows = if options.vector_bytes >= 64 { MAX_ROWS } else { MAX_ROWS_OF_FEW_REGISTERS };
-        let n_tiles = rows.div_ceil(most_rows);
-        let tile_rows = rows.div_ceil(n_tiles);
-        let panel_bytes = length * u64::from(dtype.bytes());
-        // A factor is packed where tiles that use it again would find it no longer in cache, or find it far apart.
-        let has_packed_right = !has_dense_rows || (n_tiles >= 4 && columns * panel_bytes > CACHE_BYTES);
-        let has_packed_left = columns >= 4 * tile_columns && rows * panel_bytes > CACHE_BYTES;
-        let n_grouped = (GROUP_BYTES / (tile_rows * panel_bytes).max(1)).clamp(1, 1 << 16);
-        Some(ProductTile {
-            rows: tile_rows as u8,
-            columns: tile_columns as u8,
-            is_narrow,
-            has_packed_left,
-            has_packed_right,
-            n_grouped: n_grouped as u32,
-        })
-    }
-
-    /// The numbers of tiles along a column of the product, and along a row.
-    pub(super) fn counts(&self, rows: u64, columns: u64) -> (u64, u64) {
-        (rows.div_ceil(self.rows.into()), columns.div_ceil(self.columns.into()))
+        let shape = options.tile_shape.unwrap_or_else(|| TileShape::estimate(size, options));
+        // Rows are dealt out evenly, so that the last tile, which ends with the product, repeats few of its neighbour's.
+        let n_tiles = rows.div_ceil(shape.rows.into());
+        let shape = TileShape {
+            rows: rows.div_ceil(n_tiles.max(1)) as u8,
+            packs_right: shape.packs_right || !has_dense_rows,
+            n_grouped: shape.n_grouped.clamp(1, MAX_GROUPED),
+            ..shape
+        };
+        let is_cut = (shape.n_grouped > 1 || shape.packs_left) && length > shape.piece.into();
+        Some(ProductTile { shape, is_narrow: columns < shape.columns.into(), is_cut })
     }
 }
 
-/// Chooses the columns of a tile, and whether it is wider than the product.
-fn choose_columns(columns: u64, most: u64) -> (u64, bool) {
+impl TileShape {
+    /// The numbers of tiles along a column of a product, and along a row.
+    pub(super) fn counts(&self, rows: u64, columns: u64) -> (u64, u64) {
+        (rows.div_ceil(self.rows.into()), columns.div_ceil(self.columns.into()))
+    }
+
+    /// Estimates a good shape.
+    fn estimate(size: &ProductSize, options: &PlanOptions) -> TileShape {
+        let ProductSize { rows, columns, length, dtype, .. } = *size;
+        let bytes = u64::from(accumulator(dtype).bytes());
+        let tile_columns = choose_columns(columns, 2 * u64::from(options.vector_bytes) / bytes);
+        let most_rows = if options.vector_bytes >= 64 { MAX_ROWS } else { MAX_ROWS_OF_FEW_REGISTERS };
+        let n_tall = rows.div_ceil(most_rows);
+        let n_wide = columns.div_ceil(tile_columns);
+        let panel_bytes = length * u64::from(dtype.bytes());
+        // A factor is packed where tiles that use it again would find it no longer in cache, or far apart.
+        let packs_right = n_tall >= 4 && columns * panel_bytes > CACHE_BYTES;
+        let packs_left = n_wide >= 4 && rows * panel_bytes > CACHE_BYTES;
+        // All workers have some blocks, of as many tiles as have their left factors in cache.
+        let n_fair = (n_tall * n_wide).div_ceil(4 * u64::from(options.n_workers));
+        let n_near = GROUP_BYTES / (most_rows * panel_bytes).max(1);
+        let n_grouped = n_near.min(n_fair).clamp(1, MAX_GROUPED.into()) as u32;
+        TileShape {
+            rows: most_rows as u8,
+            columns: tile_columns as u8,
+            packs_left,
+            packs_right,
+            n_grouped,
+            piece: PIECE_LENGTH,
+        }
+    }
+}
+
+/// Chooses the columns of a tile, of which two vectors hold so many.
+fn choose_columns(columns: u64, most: u64) -> u64 {
     let half = most / 2;
     if columns < most {
-        let least = columns.next_power_of_two().clamp(8.min(half), most);
-        return (least, columns < least);
+        return columns.next_power_of_two().clamp(8.min(half), most);
     }
     // Tiles of one vector do less for each factor that they load, which is worth it where two would hang over.
     let computed = |width: u64| columns.div_ceil(width) * width;
-    if computed(half) * 5 / 4 < computed(most) { (half, false) } else { (most, false) }
+    if computed(half) * 5 / 4 < computed(most) { half } else { most }
 }

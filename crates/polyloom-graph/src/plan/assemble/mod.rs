@@ -5,6 +5,7 @@ mod params;
 
 use super::body::{
     BodyExpression, BodyExpressionKind, BodyExtent, BodyForm, BodyParam, BodyPass, BodyReduction, BodyStore, KernelBody,
+    TileParams,
 };
 use super::expression::{CombineOrder, ExpressionId, ExpressionKind, Source};
 use super::group::{DraftReduction, DraftSpace, DraftStore, KernelDraft, combines};
@@ -99,11 +100,11 @@ impl<'a> BodyAssembler<'a> {
                 layout.place_range().is_some_and(|(least, most)| most - least > limit)
                     || layout.n_elements() > limit as u64
             });
-        let form_of_elements = match axes.transposed_axis(&layouts) {
+        let form_of_elements = match axes.transposed_axis(&layouts).or(axes.axis_of_narrow_rows()) {
             // The row of a vector that all others share is loaded by lanes, which a grid of two axes cannot.
             _ if !axes.inner.is_empty() => BodyForm::Block { n_levels: 0 },
-            _ if axes.has_short_rows() && !is_wide => BodyForm::Numbered,
             Some(row_axis) => BodyForm::Tiled { row_axis: row_axis as u8 },
+            _ if axes.has_short_rows() && !is_wide => BodyForm::Numbered,
             None => BodyForm::Each,
         };
         BodyAssembler {
@@ -169,12 +170,15 @@ impl<'a> BodyAssembler<'a> {
         let outer = self.extents_of(0, &self.axes.outer.clone());
         let inner = self.extents_of(self.axes.outer.len(), &self.axes.inner.clone());
         let mut form = self.form();
-        if let BodyForm::Product { tile, n_grouped } = &mut form {
-            *n_grouped = self.integer(NumberRole::GroupedTiles, tile.n_grouped.into());
-            // What groups of tiles share, the parameter tells.
-            tile.n_grouped = 0;
-        }
         let grid = self.grid(form);
+        if let BodyForm::Product { tile, params } = &mut form {
+            params.n_grouped = self.integer(NumberRole::GroupedTiles, tile.shape.n_grouped.into());
+            if tile.is_cut {
+                params.piece = self.integer(NumberRole::Piece, tile.shape.piece.into());
+            }
+            // Parameters tell these, so that products of other sizes have equal bodies.
+            (tile.shape.n_grouped, tile.shape.piece) = (0, 0);
+        }
         let n_bytes =
             self.arrays.keys().map(|&(buffer, _, n)| n * u64::from(self.buffers.buffers[buffer].dtype.bytes()));
         let n_bytes = n_bytes.sum();
@@ -205,7 +209,7 @@ impl<'a> BodyAssembler<'a> {
                     BodyForm::Block { n_levels: if is_long { (u64::BITS - n_blocks.leading_zeros()) as u8 } else { 0 } }
                 }
                 RowForm::Loop => BodyForm::Loop,
-                RowForm::Product(tile) => BodyForm::Product { tile, n_grouped: 0 },
+                RowForm::Product(tile) => BodyForm::Product { tile, params: TileParams::default() },
                 RowForm::Unrolled => BodyForm::Unrolled(n as u8),
                 RowForm::SplitBlock => BodyForm::SplitBlock,
                 RowForm::SplitLane => BodyForm::SplitLane,
@@ -222,9 +226,9 @@ impl<'a> BodyAssembler<'a> {
             return KernelGrid::Blocks { n_blocks: tiles.product(), n_threads: N_LANES as u32 };
         }
         if let (BodyForm::Product { tile, .. }, [batch @ .., rows, columns]) = (form, &outer[..]) {
-            let (n_tall, n_wide) = tile.counts(*rows, *columns);
-            let n_blocks = batch.iter().product::<u64>() * n_tall * n_wide;
-            return KernelGrid::Blocks { n_blocks, n_threads: tile.columns.into() };
+            let (n_tall, n_wide) = tile.shape.counts(*rows, *columns);
+            let n_blocks = batch.iter().product::<u64>() * n_tall.div_ceil(tile.shape.n_grouped.into()) * n_wide;
+            return KernelGrid::Blocks { n_blocks, n_threads: tile.shape.columns.into() };
         }
         if form.has_blocks() {
             return KernelGrid::Blocks { n_blocks: outer.iter().product(), n_threads: N_LANES as u32 };

@@ -17,6 +17,7 @@ pub(super) enum NumberRole {
     ElementCount(u64, Scalar),
     Distance(i64),
     GroupedTiles,
+    Piece,
     Given(u32, Scalar),
 }
 

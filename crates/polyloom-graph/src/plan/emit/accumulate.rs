@@ -22,6 +22,10 @@ impl Accumulator {
         Accumulator { op, dtype: accumulator(element) }
     }
 
+    pub(super) fn dtype(self) -> Scalar {
+        self.dtype
+    }
+
     /// Returns true if the order of elements matters.
     pub(super) fn has_order(self) -> bool {
         matches!(self.op, TensorOp::Sum | TensorOp::Prod)

@@ -1,9 +1,9 @@
 //! Builds HIR kernels of bodies.
 
 mod accumulate;
+mod product;
 mod rows;
 mod scan;
-mod tile;
 
 use super::body::{
     BodyAddress, BodyExpressionKind, BodyExtent, BodyForm, BodyPlace, BodyStore, BodyStride, KernelBody,
@@ -30,7 +30,7 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
             BodyForm::Each | BodyForm::Numbered => emitter.each(),
             BodyForm::Tiled { row_axis } => emitter.tiled(usize::from(row_axis)),
             BodyForm::Scan => emitter.scan(),
-            BodyForm::Product { tile, n_grouped } => emitter.tiles(tile, n_grouped),
+            BodyForm::Product { tile, params } => emitter.products(tile, params),
             _ => emitter.rows(),
         }
     })?;
