@@ -111,6 +111,17 @@ impl Layout {
         Some(Layout { extents: extents.to_vec(), strides, offset: self.offset })
     }
 
+    /// Cuts axes into windows: `steps` apart along the axis, with the elements of each, `dilations` apart, along a new axis at the
+    /// end. The extents are those of the result.
+    pub fn windows(&self, axes: &[usize], extents: &[u64], steps: &[i64], dilations: &[i64]) -> Layout {
+        let mut strides = self.strides.clone();
+        strides.extend(axes.iter().zip(dilations).map(|(&axis, dilation)| self.strides[axis].wrapping_mul(*dilation)));
+        for (&axis, step) in axes.iter().zip(steps) {
+            strides[axis] = strides[axis].wrapping_mul(*step);
+        }
+        Layout { extents: extents.to_vec(), strides, offset: self.offset }
+    }
+
     /// Adds axes at the end, along which all elements are the same.
     pub fn repeated(&self, extents: &[u64]) -> Layout {
         let mut layout = self.clone();

@@ -2,6 +2,7 @@
 
 mod activation;
 pub(crate) mod build;
+pub(crate) mod contraction;
 mod loss;
 mod movement;
 mod normalisation;
@@ -40,6 +41,11 @@ pub fn decomposition(op: TensorOp) -> Option<Decomposition> {
         TensorOp::RmsNorm => normalisation::rms_norm,
         TensorOp::GroupNorm => normalisation::group_norm,
         TensorOp::CrossEntropy => loss::cross_entropy,
+        TensorOp::Einsum => contraction::einsum,
+        TensorOp::Linear => contraction::linear,
+        TensorOp::Conv1d | TensorOp::Conv2d => contraction::convolution,
+        TensorOp::MaxPool2d => contraction::max_pool2d,
+        TensorOp::AvgPool2d => contraction::avg_pool2d,
         TensorOp::Transpose => movement::transpose,
         TensorOp::Stack => movement::stack,
         TensorOp::Tile => movement::tile,

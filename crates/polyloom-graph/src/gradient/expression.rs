@@ -191,6 +191,21 @@ impl<'g> TensorExpr<'g> {
         self.apply(TensorOp::Pad, &[], &[("widths", widths.into())])
     }
 
+    /// Multiplies and sums, given the labels of the axes of both and of the result.
+    pub(super) fn contract(self, other: TensorExpr<'g>, [a, b, labels]: [&[i64]; 3]) -> TensorExpr<'g> {
+        let attributes = [("a_labels", a.into()), ("b_labels", b.into()), ("labels", labels.into())];
+        self.apply(TensorOp::Contract, &[other.into()], &attributes)
+    }
+
+    /// Cuts the last axes into windows.
+    pub(super) fn windows(self, sizes: &[i64], steps: &[i64], dilations: &[i64]) -> TensorExpr<'g> {
+        let rank = self.rank() as i64;
+        let axes: Vec<i64> = (rank - sizes.len() as i64..rank).collect();
+        let attributes =
+            [("axes", axes.into()), ("sizes", sizes.into()), ("steps", steps.into()), ("dilations", dilations.into())];
+        self.apply(TensorOp::Windows, &[], &attributes)
+    }
+
     /// Returns the number of elements along axes, as a scalar of this type.
     pub(super) fn element_count(self, axes: &[i64]) -> TensorExpr<'g> {
         let dtype = self.ty().dtype;

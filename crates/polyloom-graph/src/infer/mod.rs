@@ -2,9 +2,12 @@
 //!
 //! The builder infers what it builds and the verifier infers again, so that both agree on what is well formed.
 
+mod contraction;
 mod dtype;
 mod movement;
 mod shape;
+
+pub(crate) use contraction::Equation;
 
 use crate::attribute::{AttributeValue, Attributes};
 use crate::error::GraphError;
@@ -92,7 +95,7 @@ impl ShapeQuery<'_> {
     /// Converts attributes to the kind that the table says: an integer is a number too, and integers are a shape.
     fn check_kinds(&mut self) -> Result<(), GraphError> {
         for (parameter, value) in self.info.signature.attributes.iter().zip(&mut self.attributes) {
-            let is_word_or_none = parameter.default == Some(AttributeValue::None);
+            let may_be_none = parameter.default == Some(AttributeValue::None);
             let fits = match (parameter.kind, &*value) {
                 (AttributeKind::Bool, AttributeValue::Bool(_))
                 | (AttributeKind::Int | AttributeKind::Axis | AttributeKind::OptionalAxis, AttributeValue::Int(_))
@@ -102,12 +105,12 @@ impl ShapeQuery<'_> {
                 | (AttributeKind::Text, AttributeValue::Text(_))
                 | (AttributeKind::Dtype, AttributeValue::Dtype(_))
                 | (AttributeKind::Shape, AttributeValue::Shape(_) | AttributeValue::Ints(_)) => true,
-                (AttributeKind::Text, AttributeValue::None) => is_word_or_none,
+                (AttributeKind::Text | AttributeKind::Ints, AttributeValue::None) => may_be_none,
                 (AttributeKind::Float, &AttributeValue::Int(number)) => {
                     *value = AttributeValue::Float(number as f64);
                     true
                 }
-                (AttributeKind::Axes, &AttributeValue::Int(axis)) => {
+                (AttributeKind::Axes | AttributeKind::Ints, &AttributeValue::Int(axis)) => {
                     *value = AttributeValue::Ints(vec![axis]);
                     true
                 }
@@ -141,6 +144,12 @@ impl ShapeQuery<'_> {
             ShapeRule::Given => self.given(),
             ShapeRule::Scalar => self.scalar(),
             ShapeRule::Matmul => self.matmul(),
+            ShapeRule::Contract => self.contract(),
+            ShapeRule::Einsum => self.einsum(),
+            ShapeRule::Linear => self.linear(),
+            ShapeRule::Convolution(n) => self.convolution(n),
+            ShapeRule::Pool => self.pool(),
+            ShapeRule::Windows => self.windows(),
             ShapeRule::LayerNorm => self.layer_norm(),
             ShapeRule::GroupNorm => self.group_norm(),
             ShapeRule::CrossEntropy => self.cross_entropy(),

@@ -86,6 +86,18 @@ pub enum ShapeRule {
     Scalar,
     /// Products of matrices, batches of which broadcast.
     Matmul,
+    /// It is that of the labels, which both operands have between them.
+    Contract,
+    /// It is that of the equation.
+    Einsum,
+    /// It is that of the first operand with the rows of the second in place of the last axis.
+    Linear,
+    /// Windows over so many last axes, of all channels of a group for each output.
+    Convolution(usize),
+    /// Windows over the last two axes.
+    Pool,
+    /// The axes that are cut number windows, and new ones at the end are their elements.
+    Windows,
     /// It is that of the first operand; weight and bias have the shape of its axes from `axis` on.
     LayerNorm,
     /// It is that of the first operand, of at least two axes, whose second is split into `groups`.

@@ -10,7 +10,7 @@ use super::DtypeRule::{
     Classes, Classified, Compared, Float, Indexed, Logical, Promoted, Quotient, Random, Seeded, Selected, Summed,
 };
 use super::OpDefinition::{self, Composite, Native, Scalar as By};
-use super::TensorKernelKind::{Custom, Elementwise, Matmul, Reduce, Scan};
+use super::TensorKernelKind::{Conv2d, Custom, Elementwise, Matmul, Reduce, Scan};
 use super::scalar;
 use super::{DtypeRule, GradientRule, ShapeRule, TensorKernelKind, TensorOpInfo, TensorSignature};
 use ShapeRule::{AlongAxis, Broadcast, First};
@@ -295,6 +295,9 @@ tensor_op_table! {
     Slice = "slice", [], TensorKernelKind::View, "(x: tensor, starts: ints, sizes: shape, steps: ints)", ShapeRule::Slice, KEPT, OpDefinition::View, Free, Rule;
     /// Reverses axes.
     Flip = "flip", [], TensorKernelKind::View, "(x: tensor, axes: axes = none)", ShapeRule::Flip, KEPT, OpDefinition::View, Free, Rule;
+    /// Cuts `axes` into windows, which may overlap: such an axis numbers windows, `steps[i]` apart, and a new one at the end has the
+    /// `sizes[i]` elements of each, `dilations[i]` apart.
+    Windows = "windows", [], TensorKernelKind::View, "(x: tensor, axes: ints, sizes: ints, steps: ints, dilations: ints)", ShapeRule::Windows, KEPT, OpDefinition::View, Free, Rule;
     /// Repeats elements along new leading axes and axes of extent 1.
     BroadcastTo = "broadcast_to", ["expand"], TensorKernelKind::View, "(x: tensor, shape: shape)", ShapeRule::BroadcastTo, KEPT, OpDefinition::View, Free, Rule;
     /// Joins tensors along an axis.
@@ -322,4 +325,27 @@ tensor_op_table! {
     /// The product of matrices, or of batches of them, which broadcast. A first vector is a row, a second a column, and that axis is
     /// dropped from the result. Each element is one chain of fused multiply-adds, as [`crate::reference`] defines.
     MatMul = "matmul", [], Matmul, "(a: tensor, b: tensor)", ShapeRule::Matmul, Promoted(Any), Native, Contraction, Rule;
+    /// Multiplies and sums. Each axis of `a`, of `b` and of the result has a label, which is a number, and axes of one label have one
+    /// extent. Labels that the result lacks are of both operands and are summed over: a chain as that of `matmul`, whose elements are
+    /// in row-major order of these axes as `a` has them.
+    Contract = "contract", [], Matmul, "(a: tensor, b: tensor, a_labels: ints, b_labels: ints, labels: ints)", ShapeRule::Contract, Promoted(Any), Native, Contraction, Rule;
+    /// Multiplies tensors and sums, as NumPy's `einsum` of an equation such as `"ij,jk->ik"`. More than two are multiplied from the
+    /// left on.
+    Einsum = "einsum", [], Matmul, "(x: tensor*, equation: text)", ShapeRule::Einsum, Promoted(Any), Composite, Contraction, OfDecomposition;
+    /// `x @ transpose(weight) + bias`, for a weight of shape `[outputs, inputs]`.
+    Linear = "linear", [], Matmul, "(x: tensor, weight: tensor, bias: tensor?)", ShapeRule::Linear, Promoted(Number), Composite, Contraction, OfDecomposition;
+    /// Convolves `x`, `[batch, channels, length]`, with `weight`, `[outputs, channels / groups, size]`, and adds `bias`, of one element
+    /// for each output. Zeros are added on both sides: so many as `padding`, or as its two numbers say.
+    Conv1d = "conv1d", [], Conv2d, "(x: tensor, weight: tensor, bias: tensor?, stride: ints = none, padding: ints = none, dilation: ints = none, groups: int = 1)", ShapeRule::Convolution(1), Promoted(Number), Composite, Contraction, Rule;
+    /// Convolves `x`, `[batch, channels, height, width]`, with `weight`, `[outputs, channels / groups, rows, columns]`, and adds `bias`,
+    /// of one element for each output. Zeros are added around each axis: so many as `padding` has for it, or pairs of them.
+    Conv2d = "conv2d", [], Conv2d, "(x: tensor, weight: tensor, bias: tensor?, stride: ints = none, padding: ints = none, dilation: ints = none, groups: int = 1)", ShapeRule::Convolution(2), Promoted(Number), Composite, Contraction, Rule;
+
+    // ---- pooling ----------------------------------------------------------------------------------------------------
+    /// The largest element of each window over the last two axes; NaN if one is. A window is of `size` and moves by `stride`, its own
+    /// size if none is given. What `padding` adds is below all numbers.
+    MaxPool2d = "max_pool2d", [], Reduce, "(x: tensor, size: ints, stride: ints = none, padding: ints = none, dilation: ints = none)", ShapeRule::Pool, KEPT, Composite, PerOperand(1), OfDecomposition,
+        kinks "All of it to the first of equal elements of a window.";
+    /// The mean of each window over the last two axes, as of `max_pool2d`. What `padding` adds counts only if `count_padding`.
+    AvgPool2d = "avg_pool2d", [], Reduce, "(x: tensor, size: ints, stride: ints = none, padding: ints = none, count_padding: bool = false)", ShapeRule::Pool, Quotient, Composite, PerOperand(1), OfDecomposition;
 }

@@ -85,6 +85,13 @@ pub(super) enum ViewMap {
     Reshape(Vec<u64>),
     /// New axes at the end, along which elements are repeated.
     Repeat(Vec<u64>),
+    /// Axes cut into windows, whose elements are new axes at the end.
+    Windows {
+        axes: Vec<usize>,
+        extents: Vec<u64>,
+        steps: Vec<i64>,
+        dilations: Vec<i64>,
+    },
 }
 
 impl ViewMap {
@@ -96,6 +103,7 @@ impl ViewMap {
             ViewMap::Broadcast(extents) => layout.broadcast_to(extents),
             ViewMap::Reshape(extents) => return layout.reshaped(extents),
             ViewMap::Repeat(extents) => layout.repeated(extents),
+            ViewMap::Windows { axes, extents, steps, dilations } => layout.windows(axes, extents, steps, dilations),
         })
     }
 }

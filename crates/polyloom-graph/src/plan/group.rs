@@ -192,7 +192,7 @@ impl Grouper {
                     op: *op,
                     operands: operands.clone(),
                     pass,
-                    layout: Layout::dense(&space.outer).repeated(&space.inner),
+                    layout: space.result_layout(),
                 });
             }
         }
@@ -225,12 +225,15 @@ fn fit(
                 return Some((arena.view(value, &map)?, layout.permuted(&space.order), false));
             }
             let without_ones = |extents: &[u64]| -> Vec<u64> { extents.iter().copied().filter(|&n| n != 1).collect() };
-            if without_ones(extents) != without_ones(&space.outer) {
+            let result = space.result_extents();
+            if without_ones(extents) != without_ones(&result) {
                 return None;
             }
-            let flat = arena.view(value, &ViewMap::Reshape(space.outer.clone()))?;
-            let repeated = arena.view(flat, &ViewMap::Repeat(space.inner.clone()))?;
-            Some((repeated, layout.reshaped(&space.outer)?.repeated(&space.inner), true))
+            let flat = arena.view(value, &ViewMap::Reshape(result.clone()))?;
+            let ordered = arena.view(flat, &ViewMap::Permute(space.outer_order.clone()))?;
+            let repeated = arena.view(ordered, &ViewMap::Repeat(space.inner.clone()))?;
+            let layout = layout.reshaped(&result)?.permuted(&space.outer_order);
+            Some((repeated, layout.repeated(&space.inner), true))
         }
     }
 }
@@ -262,7 +265,7 @@ impl UnplacedValue {
                     op: *op,
                     operands: operands.clone(),
                     pass: 0,
-                    layout: Layout::dense(&space.outer).repeated(&space.inner),
+                    layout: space.result_layout(),
                 }],
                 space: DraftSpace::Rows(space.clone()),
                 stores: Vec::new(),

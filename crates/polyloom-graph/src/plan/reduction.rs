@@ -2,6 +2,7 @@
 
 use super::expression::{ExpressionArena, ExpressionId, ExpressionKind};
 use super::tile::ProductTile;
+use crate::layout::Layout;
 use crate::op::TensorOp;
 use crate::reference::{BLOCK_LENGTH, N_LANES};
 use polyloom_ir::Scalar;
@@ -15,6 +16,8 @@ const MIN_SPLIT: u64 = 4 * BLOCK_LENGTH as u64;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct ReductionSpace {
     pub(super) outer: Vec<u64>,
+    /// The axes of the result that the outer ones are.
+    pub(super) outer_order: Vec<usize>,
     pub(super) inner: Vec<u64>,
     /// The axes of the operand in the order of the space.
     pub(super) order: Vec<usize>,
@@ -52,10 +55,33 @@ pub(super) enum RowRange {
 
 impl ReductionSpace {
     /// The space of a product of matrices, whose last inner axis is the one that is summed over.
-    pub(super) fn of_product(outer: Vec<u64>, inner: Vec<u64>, tile: Option<ProductTile>) -> ReductionSpace {
+    pub(super) fn of_product(
+        outer: Vec<u64>,
+        outer_order: Vec<usize>,
+        inner: Vec<u64>,
+        tile: Option<ProductTile>,
+    ) -> ReductionSpace {
         let order = (0..outer.len() + inner.len()).collect();
         let form = tile.map_or(RowForm::Loop, RowForm::Product);
-        ReductionSpace { outer, inner, order, form, range: RowRange::Whole }
+        ReductionSpace { outer, outer_order, inner, order, form, range: RowRange::Whole }
+    }
+
+    /// The extents of the result, in its own order of axes.
+    pub(super) fn result_extents(&self) -> Vec<u64> {
+        let mut extents = vec![1; self.outer.len()];
+        for (&axis, &extent) in self.outer_order.iter().zip(&self.outer) {
+            extents[axis] = extent;
+        }
+        extents
+    }
+
+    /// Says where the result is stored, over the axes of the space.
+    pub(super) fn result_layout(&self) -> Layout {
+        let result = self.result_extents();
+        let dense = Layout::dense(&result);
+        // Strides along axes of extent 1 are those of a reshaped value.
+        let dense = dense.reshaped(&result).unwrap_or(dense);
+        dense.permuted(&self.outer_order).repeated(&self.inner)
     }
 }
 

@@ -58,12 +58,19 @@ pub(super) struct ProductSize {
     pub(super) dtype: Scalar,
     /// True if neighbours along a row of the right factor are neighbours in memory.
     pub(super) has_dense_rows: bool,
+    /// True if the chain goes along one axis, so that factors can be laid out for it.
+    pub(super) can_be_packed: bool,
 }
 
 impl ProductTile {
+    /// The axes of packed factors, which come before those that are summed over.
+    pub(super) fn n_axes(&self) -> usize {
+        3 * usize::from(self.shape.packs_left) + 2 * usize::from(self.shape.packs_right)
+    }
+
     /// Chooses a tile; `None` if a thread should compute each element.
     pub(super) fn choose(size: &ProductSize, options: &PlanOptions) -> Option<ProductTile> {
-        let ProductSize { rows, columns, length, dtype, has_dense_rows } = *size;
+        let ProductSize { rows, columns, length, dtype, has_dense_rows, can_be_packed } = *size;
         let n_flops = rows.saturating_mul(columns).saturating_mul(length);
         if dtype == Scalar::Bool || columns < MIN_COLUMNS || n_flops < MIN_FLOPS || length == 0 {
             return None;
@@ -73,7 +80,8 @@ impl ProductTile {
         let n_tiles = rows.div_ceil(shape.rows.into());
         let shape = TileShape {
             rows: rows.div_ceil(n_tiles.max(1)) as u8,
-            packs_right: shape.packs_right || !has_dense_rows,
+            packs_left: can_be_packed && shape.packs_left,
+            packs_right: can_be_packed && (shape.packs_right || !has_dense_rows),
             n_grouped: shape.n_grouped.clamp(1, MAX_GROUPED),
             ..shape
         };

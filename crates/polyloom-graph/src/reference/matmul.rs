@@ -45,3 +45,35 @@ fn multiply_add(dtype: Scalar, x: u64, y: u64, sum: u64) -> u64 {
         _ => two(Op::Add, sum, two(Op::Mul, x, y)),
     }
 }
+
+/// Contracts two tensors, given the labels of their axes and of those of the result.
+pub(super) fn contract(
+    a: &DenseTensor,
+    b: &DenseTensor,
+    [a_labels, b_labels, labels]: [Vec<i64>; 3],
+    extents: &[u64],
+) -> Vec<u64> {
+    let dtype = accumulator(a.dtype);
+    let sums: Vec<usize> = (0..a_labels.len()).filter(|&axis| !labels.contains(&a_labels[axis])).collect();
+    let sum_extents: Vec<u64> = sums.iter().map(|&axis| a.extents[axis]).collect();
+    let all: Vec<i64> = labels.iter().copied().chain(sums.iter().map(|&axis| a_labels[axis])).collect();
+    let space = [extents, &sum_extents].concat();
+    // An operand is the same along the axes whose labels it lacks.
+    let layout = |tensor: &DenseTensor, own: &[i64]| {
+        let dense = tensor.layout();
+        let stride = |label: &i64| own.iter().position(|other| other == label).map_or(0, |axis| dense.strides[axis]);
+        super::Layout { extents: space.clone(), strides: all.iter().map(stride).collect(), offset: 0 }
+    };
+    let (a_layout, b_layout) = (layout(a, &a_labels), layout(b, &b_labels));
+    let length = sum_extents.iter().product::<u64>() as usize;
+    let n_results = extents.iter().product::<u64>() as usize;
+    let mut places = a_layout.places().zip(b_layout.places());
+    let chain = |_| {
+        let steps = places.by_ref().take(length);
+        let chain = steps.fold(0, |sum, (x, y)| {
+            multiply_add(dtype, convert(a.dtype, a.bits[x], dtype), convert(b.dtype, b.bits[y], dtype), sum)
+        });
+        convert(dtype, chain, a.dtype)
+    };
+    (0..n_results).map(chain).collect()
+}

@@ -42,6 +42,8 @@
 //! becomes `fma(a[i, k], b[k, j], element)`, with one rounding each. Factors that are 16-bit floats become `f32` first, the chain
 //! is in `f32`, and the result is rounded once. Integers wrap; of `bool` the product is `and` and the sum `or`.
 //!
+//! `contract` is the same over several axes, whose elements are in row-major order of the axes as the first operand has them.
+//!
 //! # Random numbers
 //!
 //! Element i of `rand` and `randn`, in row-major order, is drawn from the state `rand_init(seed, i)`, of whose arguments the low 32
@@ -185,6 +187,9 @@ fn evaluate_op(
         (TensorOp::Argmax | TensorOp::Argmin, _) => reduce::evaluate_index(op, operands[0], &attributes[0]),
         (TensorOp::Cumsum | TensorOp::Cumprod, _) => scan::evaluate(op, operands[0], &ints(&attributes[0])),
         (TensorOp::MatMul, _) => matmul::evaluate(operands[0], operands[1], &extents),
+        (TensorOp::Contract, _) => {
+            matmul::contract(operands[0], operands[1], [0, 1, 2].map(|index| ints(&attributes[index])), &extents)
+        }
         (TensorOp::Concat, _) => movement::concat(operands, &ints(&attributes[0]), &extents),
         (TensorOp::Pad, _) => movement::pad(operands[0], attributes, &extents),
         (TensorOp::Iota, _) => movement::iota(&extents, &ints(&attributes[1]), ty.dtype),

@@ -24,6 +24,10 @@ pub(super) fn view(op: TensorOp, operand: &Layout, attributes: &[AttributeValue]
             operand.sliced(&(0..rank).map(last).collect::<Vec<_>>(), extents, &(0..rank).map(step).collect::<Vec<_>>())
         }
         TensorOp::BroadcastTo => operand.broadcast_to(extents),
+        TensorOp::Windows => {
+            let axes: Vec<usize> = ints(&attributes[0]).iter().map(|&axis| axis as usize).collect();
+            operand.windows(&axes, extents, &ints(&attributes[2]), &ints(&attributes[3]))
+        }
         _ => return None,
     })
 }

@@ -105,12 +105,14 @@ impl<'t> GraphReader<'t> {
     }
 }
 
-/// Splits at commas that stand in no brackets.
+/// Splits at commas that stand in no brackets and no quotes.
 fn split_list(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
-    let (mut depth, mut start) = (0i32, 0);
+    let (mut depth, mut start, mut is_quoted) = (0i32, 0, false);
     for (index, c) in text.char_indices() {
         match c {
+            '"' => is_quoted = !is_quoted,
+            _ if is_quoted => {}
             '(' | '[' => depth += 1,
             ')' | ']' => depth -= 1,
             ',' if depth == 0 => {

@@ -36,6 +36,31 @@ fn messages_name_the_op_the_argument_and_the_shapes() {
             &["f32[2, 3]", "f32[4, 5]"],
             "`matmul`: `a` has shape [2, 3] and `b` has shape [4, 5], whose inner extents 3 and 4 differ",
         ),
+        (
+            "einsum %0, %1, equation=\"ij,jk\"",
+            &["f32[2, 3]", "f32[4, 5]"],
+            "`einsum`: `x[0]` has shape [2, 3] and `x[1]` has shape [4, 5], of which axes of one label have the extents 3 and 4",
+        ),
+        (
+            "einsum %0, equation=\"ii\"",
+            &["f32[2, 2]"],
+            "`einsum`: `equation` has `i` twice in one operand, and diagonals are not taken",
+        ),
+        (
+            "conv2d %0, %1",
+            &["f32[1, 3, 2, 8]", "f32[4, 3, 3, 3]"],
+            "`conv2d`: `x` has shape [1, 3, 2, 8], of which axis 2 is shorter than a window, which takes 3 elements",
+        ),
+        (
+            "conv2d %0, %1",
+            &["f32[1, 3, 8, 8]", "f32[4, 2, 3, 3]"],
+            "`conv2d`: `x` has shape [1, 3, 8, 8] and `weight` has shape [4, 2, 3, 3], but a weight of 1 groups has 3 channels",
+        ),
+        (
+            "linear %0, %1",
+            &["f32[1, 3]", "f32[4, 2]"],
+            "`linear`: `x` has shape [1, 3] and `weight` has shape [4, 2], whose last extents differ",
+        ),
         ("matmul %0, 2", &["f32[2, 3]"], "`matmul`: `b` has shape [], but a product of matrices takes no scalar"),
         (
             "reshape %0, shape=(4)",

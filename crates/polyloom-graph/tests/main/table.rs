@@ -34,7 +34,11 @@ fn entries_have_documentation_and_a_definition_that_fits_their_kind() {
         let is_elementwise = info.kind == TensorKernelKind::Elementwise;
         assert!(!is_scalar || is_elementwise, "{}", info.name);
         assert!(!info.is_view() || info.kind == TensorKernelKind::View, "{}", info.name);
-        assert_eq!(info.shape_rule == ShapeRule::Matmul, info.kind == TensorKernelKind::Matmul, "{}", info.name);
+        let is_product = matches!(
+            info.shape_rule,
+            ShapeRule::Matmul | ShapeRule::Contract | ShapeRule::Einsum | ShapeRule::Linear
+        );
+        assert_eq!(is_product, info.kind == TensorKernelKind::Matmul, "{}", info.name);
     }
 }
 
@@ -54,7 +58,12 @@ fn signatures_have_what_the_rules_ask_for() {
             ShapeRule::Tile => &["repeats"],
             ShapeRule::GroupNorm => &["groups"],
             ShapeRule::CrossEntropy => &["reduction"],
-            ShapeRule::Broadcast | ShapeRule::First | ShapeRule::Matmul => &[],
+            ShapeRule::Contract => &["a_labels", "b_labels", "labels"],
+            ShapeRule::Einsum => &["equation"],
+            ShapeRule::Convolution(_) => &["stride", "padding", "dilation", "groups"],
+            ShapeRule::Pool => &["size", "stride", "padding"],
+            ShapeRule::Windows => &["axes", "sizes", "steps", "dilations"],
+            ShapeRule::Broadcast | ShapeRule::First | ShapeRule::Matmul | ShapeRule::Linear => &[],
         };
         assert!(needed.iter().all(|name| has(name)), "{} lacks one of {needed:?}", info.name);
         let gives_dtype = matches!(info.dtype_rule, DtypeRule::Given | DtypeRule::Random);

@@ -188,6 +188,10 @@ fn every_op_has_a_value() {
             "tile" => ", repeats=(1, 1)",
             "cast" => ", dtype=f64",
             "group_norm" => ", groups=1",
+            "contract" => ", a_labels=(0, 1), b_labels=(1, 2), labels=(0, 2)",
+            "einsum" => ", equation=\"ij->ji\"",
+            "max_pool2d" | "avg_pool2d" => ", size=(2)",
+            "windows" => ", axes=(0), sizes=(2), steps=(1), dilations=(1)",
             "iota" | "rand" | "randn" => ", shape=(2, 2)",
             _ => "",
         };
@@ -195,6 +199,8 @@ fn every_op_has_a_value() {
             "layer_norm" | "rms_norm" | "group_norm" | "cross_entropy" => {
                 std::iter::once("%0").chain(std::iter::repeat_n("%1", n_tensors - 1)).collect()
             }
+            "conv1d" | "conv2d" => vec!["%2", "%2"],
+            "linear" => vec!["%0", "%0", "%1"],
             "dropout" => vec!["%0", "1"],
             "rand" | "randn" => vec!["1"],
             _ => vec!["%0"; n_tensors],
@@ -204,8 +210,10 @@ fn every_op_has_a_value() {
         // Classes, bits and counts are integers.
         let dtypes = if info.name == "cross_entropy" { [F32, I32] } else { [F32, F32] };
         let values = [0.0, 0.5, 0.25, 1.0].map(|x: f64| x.round());
-        let inputs = [tensor(dtypes[0], &[2, 2], &values), tensor(dtypes[1], &[2], &[1.0, 0.0])];
-        let as_integers = [tensor(I32, &[2, 2], &values), inputs[1].clone()];
+        let image: &[u64] = if info.name == "conv1d" { &[1, 1, 4] } else { &[1, 1, 2, 2] };
+        let image = tensor(dtypes[0], image, &values);
+        let inputs = [tensor(dtypes[0], &[2, 2], &values), tensor(dtypes[1], &[2], &[1.0, 0.0]), image];
+        let as_integers = [tensor(I32, &[2, 2], &values), inputs[1].clone(), inputs[2].clone()];
         let inputs = if parse_graph(&op_text(&text, &inputs)).is_ok() { inputs } else { as_integers };
         let graph = parse_graph(&op_text(&text, &inputs)).unwrap_or_else(|error| panic!("{text}: {error}"));
         let result = evaluate(&graph, &inputs).unwrap_or_else(|error| panic!("{text}: {error}")).remove(0);

@@ -1,5 +1,6 @@
 //! The rule of products of matrices.
 
+use crate::decompose::build::ints;
 use crate::gradient::expression::TensorExpr;
 use crate::gradient::query::{GradientQuery, OperandContributions};
 use crate::op::TensorOp;
@@ -46,4 +47,13 @@ fn flattened(x: TensorExpr<'_>) -> Option<TensorExpr<'_>> {
     let (columns, rows) = shape.0.split_last()?;
     let n_rows = Shape(rows.to_vec()).n_elements()?;
     Some(x.reshape(&Shape(vec![Dim::Static(n_rows), columns.clone()])))
+}
+
+/// It is the contraction of the cotangent with the other operand, because each label of an operand is one of the result or of the
+/// other operand.
+pub(super) fn contract<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
+    let [a, b, labels] = [0, 1, 2].map(|index| ints(&q.attributes[index]));
+    let by_a = q.g.contract(q.x[1], [&labels, &b, &a]);
+    let by_b = q.g.contract(q.x[0], [&labels, &a, &b]);
+    vec![Some(by_a), Some(by_b)]
 }

@@ -1,6 +1,7 @@
 //! Says what each op contributes to the cotangents of its operands.
 
 mod arithmetic;
+mod convolution;
 mod mathematics;
 mod matmul;
 mod movement;
@@ -78,6 +79,9 @@ pub(super) fn gradient_rule(op: TensorOp) -> Option<GradientRuleFn> {
         TensorOp::Concat => movement::concat,
         TensorOp::Pad => movement::pad,
         TensorOp::MatMul => matmul::matmul,
+        TensorOp::Contract => matmul::contract,
+        TensorOp::Windows => movement::windows,
+        TensorOp::Conv1d | TensorOp::Conv2d => convolution::convolution,
         _ => return None,
     })
 }

@@ -104,6 +104,65 @@ impl AxisSlice {
     }
 }
 
+/// Puts elements that are `steps` apart back between zeros along the last axes, so many before the first that `before` tells; along
+/// each axis there are as many in the end as `extents` has.
+pub(super) fn spread_to<'g>(x: TensorExpr<'g>, steps: &[i64], before: &[i64], extents: &[Dim]) -> TensorExpr<'g> {
+    let shape = x.shape();
+    let first = shape.rank() - steps.len();
+    let step_of = |axis: usize| axis.checked_sub(first).map_or(1, |axis| steps[axis]);
+    let axes: Vec<AxisSlice> =
+        shape.0.iter().enumerate().map(|(axis, size)| AxisSlice::new(0, size, step_of(axis))).collect();
+    let spread = spread(x, &axes);
+    let mut widths = vec![0; 2 * first];
+    let (mut starts, mut sizes) = (vec![0; first], shape.0[..first].to_vec());
+    for (index, extent) in extents.iter().enumerate() {
+        let own = spread.shape().0[first + index].as_static().unwrap_or(0) as i64;
+        let extent_of = extent.as_static().unwrap_or(0) as i64;
+        // What would come before the first place, or after the last one, is cut off.
+        widths.extend([before[index].max(0), (extent_of - own - before[index]).max(0)]);
+        starts.push((-before[index]).max(0));
+        sizes.push(extent.clone());
+    }
+    let padded = spread.pad(widths);
+    if padded.shape() == Shape(sizes.clone()) { padded } else { padded.slice(starts, Shape(sizes)) }
+}
+
+/// Adds up the elements of all windows at the places that they were taken from.
+pub(super) fn windows<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
+    let [axes, sizes, steps, dilations] = [0, 1, 2, 3].map(|index| ints(&q.attributes[index]));
+    let shape = q.x[0].shape();
+    let rank = shape.rank();
+    // The axes that are cut, last.
+    let others = (0..rank as i64).filter(|axis| !axes.contains(axis));
+    let order: Vec<i64> = others.chain(axes.iter().copied()).collect();
+    let ordered: Vec<i64> = order.iter().copied().chain(rank as i64..(rank + axes.len()) as i64).collect();
+    let g = q.g.apply(TensorOp::Permute, &[], &[("axes", ordered.into())]);
+    let g_shape = g.shape();
+    let extents: Vec<Dim> = axes.iter().map(|&axis| shape.0[axis as usize].clone()).collect();
+    let n_offsets: i64 = sizes.iter().product();
+    let mut sum: Option<TensorExpr<'g>> = None;
+    for offset in 0..n_offsets {
+        let mut rest = offset;
+        let mut offsets = vec![0; sizes.len()];
+        for (place, &size) in sizes.iter().enumerate().rev() {
+            offsets[place] = rest % size;
+            rest /= size;
+        }
+        let starts = std::iter::repeat_n(0, rank).chain(offsets.iter().copied()).collect();
+        let one = std::iter::repeat_n(Dim::Static(1), sizes.len());
+        let taken = g.slice(starts, Shape(g_shape.0[..rank].iter().cloned().chain(one).collect()));
+        let taken = taken.reshape(&Shape(g_shape.0[..rank].to_vec()));
+        let before: Vec<i64> = offsets.iter().zip(&dilations).map(|(offset, dilation)| offset * dilation).collect();
+        let placed = spread_to(taken, &steps, &before, &extents);
+        sum = Some(sum.map_or(placed, |sum| sum + placed));
+    }
+    let mut inverse = vec![0; rank];
+    for (place, &axis) in order.iter().enumerate() {
+        inverse[axis as usize] = place as i64;
+    }
+    vec![sum.map(|sum| sum.apply(TensorOp::Permute, &[], &[("axes", inverse.into())]))]
+}
+
 /// Puts zeros between elements: each becomes a row of as many places as a step has, and the places after the last are cut off.
 fn spread<'g>(x: TensorExpr<'g>, axes: &[AxisSlice]) -> TensorExpr<'g> {
     if axes.iter().all(|axis| axis.step == 1) {

@@ -82,7 +82,7 @@ impl<'a> BodyAssembler<'a> {
             DraftSpace::Rows(space) => match space.form {
                 RowForm::SplitLane => axis < 2,
                 RowForm::SplitBlock => axis + 1 == n_outer,
-                RowForm::Product(_) => axis + 2 >= n_outer,
+                RowForm::Product(tile) => axis + 2 >= n_outer && axis < n_outer + tile.n_axes(),
                 _ => false,
             },
             _ => false,
@@ -174,7 +174,10 @@ impl<'a> BodyAssembler<'a> {
         if let BodyForm::Product { tile, params } = &mut form {
             params.n_grouped = self.integer(NumberRole::GroupedTiles, tile.shape.n_grouped.into());
             if tile.is_cut {
-                params.piece = self.integer(NumberRole::Piece, tile.shape.piece.into());
+                // A piece has so many elements along the first of the axes that are summed over.
+                let rest: u64 = self.axes.inner.iter().skip(tile.n_axes() + 1).product();
+                let piece = (i64::from(tile.shape.piece) / rest.max(1) as i64).max(1);
+                params.piece = self.integer(NumberRole::Piece, piece);
             }
             // Parameters tell these, so that products of other sizes have equal bodies.
             (tile.shape.n_grouped, tile.shape.piece) = (0, 0);

@@ -78,7 +78,8 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
     fn tiles(&self, tile: ProductTile, params: TileParams, column: &TileColumn<'g>) {
         let b = self.b;
         let Some((reduction, accumulator)) = self.product() else { return };
-        let length = self.body.inner.last().map_or_else(|| self.integer(1), |&n| self.extent(n));
+        let sums: Vec<Expr<'g>> = self.body.inner.iter().skip(tile.n_axes()).map(|&n| self.extent(n)).collect();
+        let length = sums.first().copied().unwrap_or_else(|| self.integer(1));
         let n_rows = i64::from(tile.shape.rows);
         if !tile.is_cut {
             b.for_range(column.first, column.end, 1, [], |number, []| {
@@ -155,7 +156,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         let [left, right] = reduction.values[..] else { return states.to_vec() };
         let accumulator = self.accumulator(reduction);
         let rows: Vec<BodyEmitter<'b, 'g>> = place.rows.iter().map(|&row| self.of_row(row, column)).collect();
-        let element = |row: usize, k: Expr<'g>| {
+        let element = |row: usize, indices: &[Expr<'g>]| {
             let mut inner = Vec::new();
             if tile.shape.packs_left {
                 inner.extend([place.number, self.integer(row as i64), piece]);
@@ -163,16 +164,36 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
             if tile.shape.packs_right {
                 inner.extend([column.number, column.lane]);
             }
-            inner.push(k);
+            inner.extend(indices);
             Element { inner, values: RefCell::new(vec![None; self.body.expressions.len()]) }
         };
-        self.b.for_range_many(first, end, 1, states, |k, states| {
-            let shared = rows.first().map(|emitter| emitter.value(right, &element(0, k)));
+        let step = |indices: &[Expr<'g>], states: &[Expr<'g>]| -> Vec<Expr<'g>> {
+            let shared = rows.first().map(|emitter| emitter.value(right, &element(0, indices)));
             let step = |(row, (emitter, state)): (usize, (&BodyEmitter<'_, 'g>, &Expr<'g>))| {
-                let factor = emitter.value(left, &element(row, k));
-                shared.map_or_else(Vec::new, |shared| accumulator.step(&[*state], &[factor, shared], k))
+                let factor = emitter.value(left, &element(row, indices));
+                shared.map_or_else(Vec::new, |shared| accumulator.step(&[*state], &[factor, shared], factor))
             };
             rows.iter().zip(states).enumerate().flat_map(step).collect()
+        };
+        let sums = &self.body.inner[tile.n_axes().min(self.body.inner.len())..];
+        let rest: Vec<Expr<'g>> = sums.iter().skip(1).map(|&n| self.extent(n)).collect();
+        if sums.is_empty() {
+            return step(&[], states);
+        }
+        self.b.for_range_many(first, end, 1, states, |k, states| self.nested(&rest, &[k], states, &step))
+    }
+
+    /// Takes steps for all indices along further axes, in row-major order.
+    fn nested(
+        &self,
+        extents: &[Expr<'g>],
+        indices: &[Expr<'g>],
+        states: &[Expr<'g>],
+        step: &dyn Fn(&[Expr<'g>], &[Expr<'g>]) -> Vec<Expr<'g>>,
+    ) -> Vec<Expr<'g>> {
+        let [extent, rest @ ..] = extents else { return step(indices, states) };
+        self.b.for_range_many(0, *extent, 1, states, |k, states| {
+            self.nested(rest, &[indices, &[k]].concat(), states, step)
         })
     }
 

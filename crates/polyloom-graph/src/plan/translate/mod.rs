@@ -144,6 +144,7 @@ impl Translator<'_> {
             }
             (TensorOp::Cumsum | TensorOp::Cumprod, _) => self.scan(op, &operands[0], int(&attributes[0]), dtype),
             (TensorOp::MatMul, _) => self.multiply(&operands[0], &operands[1], extents, dtype),
+            (TensorOp::Contract, _) => self.contract(&call, &operands[0], &operands[1]),
             (TensorOp::Concat, _) => self.concat(&operands, int(&attributes[0]) as usize, extents, dtype),
             (TensorOp::Pad, _) => self.pad(&operands[0], attributes, extents, dtype),
             (TensorOp::Iota, _) => {
@@ -239,6 +240,12 @@ impl Translator<'_> {
     fn view(&mut self, value: &TranslatedValue, map: &ViewMap) -> ExpressionId {
         if let ViewMap::Broadcast(extents) = map {
             return self.broadcast(value, extents);
+        }
+        // Elements of several windows would be computed for each.
+        let is_plain = matches!(self.arena.get(value.expression).kind, ExpressionKind::Load(..));
+        if matches!(map, ViewMap::Windows { .. }) && !is_plain {
+            let loaded = self.load_stored(value.expression, &value.extents);
+            return self.viewed(loaded, &value.extents, map);
         }
         self.viewed(value.expression, &value.extents, map)
     }

@@ -75,6 +75,12 @@ pub(super) fn view_map(op: TensorOp, attributes: &[AttributeValue], extents: &[u
             }
         }
         TensorOp::BroadcastTo => ViewMap::Broadcast(extents.to_vec()),
+        TensorOp::Windows => ViewMap::Windows {
+            axes: ints(&attributes[0]).iter().map(|&axis| axis as usize).collect(),
+            extents: extents.to_vec(),
+            steps: ints(&attributes[2]),
+            dilations: ints(&attributes[3]),
+        },
         _ => return None,
     })
 }

@@ -1,7 +1,6 @@
-//! Products of matrices.
+//! Products of matrices and other contractions.
 
-use super::reduce::kept_layout;
-use super::{StoredKind, TranslatedValue, Translator};
+use super::{OpCall, StoredKind, TranslatedValue, Translator, ints};
 use crate::layout::Layout;
 use crate::op::TensorOp;
 use crate::plan::expression::{ExpressionId, ExpressionKind, ViewMap};
@@ -9,30 +8,56 @@ use crate::plan::reduction::ReductionSpace;
 use crate::plan::tile::{ProductSize, ProductTile, TileShape};
 use polyloom_ir::Scalar;
 
-/// A factor as a batch of matrices: `[batch…, rows, columns]`.
+/// The label of an axis. Axes of one label have one extent, or belong to a factor that is the same along it.
+type Label = i64;
+
+/// The labels of the axes of one row and of one column, in products without rows or columns.
+const NO_ROW: Label = -1;
+const NO_COLUMN: Label = -2;
+
+/// A factor with the labels of its axes.
+#[derive(Clone)]
 struct Factor {
     expression: ExpressionId,
     extents: Vec<u64>,
+    labels: Vec<Label>,
 }
 
 impl Factor {
-    fn batch(&self) -> &[u64] {
-        &self.extents[..self.extents.len() - 2]
+    fn has(&self, label: Label) -> bool {
+        self.labels.contains(&label)
     }
 
-    fn n_rows(&self) -> u64 {
-        self.extents[self.extents.len() - 2]
-    }
-
-    fn length(&self) -> u64 {
-        self.extents[self.extents.len() - 1]
+    fn extent(&self, label: Label) -> Option<u64> {
+        self.labels.iter().position(|&own| own == label).map(|axis| self.extents[axis])
     }
 }
 
-/// The space of a product: a batch, rows and columns, the axes of packed factors, and the axis that is summed over.
+/// The space of a product: the axes that the result has, of which the last two are the rows and columns of matrices, those
+/// of packed factors, and those that are summed over.
 struct ProductSpace {
+    outer: Vec<Label>,
+    sums: Vec<Label>,
     extents: Vec<u64>,
-    n_batch: usize,
+    /// The axes of a packed left factor and of a packed right one.
+    tiles: [usize; 2],
+}
+
+impl ProductSpace {
+    fn row(&self) -> Label {
+        self.outer[self.outer.len() - 2]
+    }
+
+    fn column(&self) -> Label {
+        self.outer[self.outer.len() - 1]
+    }
+
+    /// The place of the axis of a label.
+    fn axis(&self, label: Label) -> Option<usize> {
+        let of_sum = || self.sums.iter().position(|&own| own == label);
+        let first_sum = self.extents.len() - self.sums.len();
+        self.outer.iter().position(|&own| own == label).or_else(|| of_sum().map(|axis| first_sum + axis))
+    }
 }
 
 impl Translator<'_> {
@@ -43,99 +68,184 @@ impl Translator<'_> {
         extents: &[u64],
         dtype: Scalar,
     ) -> ExpressionId {
-        let length = a.extents.last().copied().unwrap_or(1);
+        const SUM: Label = -3;
         let (a_is_row, b_is_column) = (a.extents.len() == 1, b.extents.len() == 1);
-        let batch = &extents[..extents.len() - usize::from(!a_is_row) - usize::from(!b_is_column)];
-        let rows = if a_is_row { 1 } else { a.extents[a.extents.len() - 2] };
-        let columns = if b_is_column { 1 } else { b.extents[b.extents.len() - 1] };
-        let a_batch = &a.extents[..a.extents.len().saturating_sub(2)];
-        let b_batch = &b.extents[..b.extents.len().saturating_sub(2)];
-        let left = self.factor(a, [a_batch, &[rows, length]].concat());
-        let right = self.factor(b, [b_batch, &[length, columns]].concat());
-        let outer = [batch, &[rows, columns]].concat();
-        let has_dense_rows = self.has_dense_rows(right.expression);
-        let size = ProductSize { rows, columns, length, dtype, has_dense_rows };
+        let n_batch = extents.len() - usize::from(!a_is_row) - usize::from(!b_is_column);
+        let batch = |own: usize| (n_batch - own..n_batch).map(|axis| axis as Label);
+        let a_batch = batch(a.extents.len().saturating_sub(2));
+        let b_batch = batch(b.extents.len().saturating_sub(2));
+        let row = (!a_is_row).then_some(NO_ROW);
+        let column = (!b_is_column).then_some(NO_COLUMN);
+        let a_labels = a_batch.chain(row).chain([SUM]).collect();
+        let b_labels = b_batch.chain([SUM]).chain(column).collect();
+        let labels: Vec<Label> = batch(n_batch).chain(row).chain(column).collect();
+        self.contract_labelled(self.factor(a, a_labels), self.factor(b, b_labels), &labels, extents, dtype)
+    }
+
+    pub(super) fn contract(&mut self, call: &OpCall<'_>, a: &TranslatedValue, b: &TranslatedValue) -> ExpressionId {
+        let [a_labels, b_labels, labels] = [0, 1, 2].map(|index| ints(&call.attributes[index]));
+        self.contract_labelled(
+            self.factor(a, a_labels),
+            self.factor(b, b_labels),
+            &labels,
+            call.extents,
+            call.dtype,
+        )
+    }
+
+    fn factor(&self, value: &TranslatedValue, labels: Vec<Label>) -> Factor {
+        Factor { expression: value.expression, extents: value.extents.clone(), labels }
+    }
+
+    fn contract_labelled(
+        &mut self,
+        a: Factor,
+        b: Factor,
+        labels: &[Label],
+        extents: &[u64],
+        dtype: Scalar,
+    ) -> ExpressionId {
+        let sums: Vec<Label> = a.labels.iter().copied().filter(|label| !labels.contains(label)).collect();
+        let extent_of = |label: Label| {
+            let of_result = labels.iter().position(|&own| own == label).map(|axis| extents[axis]);
+            of_result.or_else(|| a.extent(label)).unwrap_or(1)
+        };
+        // An axis of extent 1, where the other factor's is longer, is the same all along it.
+        let [a, b] = [&a, &b].map(|factor| self.without_repeats(factor, extent_of));
+        let (column, is_of_a) = self.choose_column([&a, &b], labels);
+        let (left, right) = if is_of_a { (b, a) } else { (a, b) };
+        let is_row = |label: &&Label| left.has(**label) && !right.has(**label);
+        let row = labels.iter().rev().filter(is_row).max_by_key(|&&label| extent_of(label)).copied();
+        let (row, column) = (row.unwrap_or(NO_ROW), column.unwrap_or(NO_COLUMN));
+        let batch = labels.iter().copied().filter(|&label| label != row && label != column);
+        let outer: Vec<Label> = batch.chain([row, column]).collect();
+        let length = sums.iter().map(|&label| extent_of(label)).product();
+        let size = ProductSize {
+            rows: extent_of(row),
+            columns: extent_of(column),
+            length,
+            dtype,
+            has_dense_rows: self.is_dense_along(&right, column),
+            can_be_packed: sums.len() == 1,
+        };
         let tile = ProductTile::choose(&size, self.options);
-        let (packs_left, packs_right) =
-            tile.map_or((false, false), |tile| (tile.shape.packs_left, tile.shape.packs_right));
+        let outer_extents: Vec<u64> = outer.iter().map(|&label| extent_of(label)).collect();
         let mut inner = Vec::new();
         if let Some(ProductTile { shape, .. }) = tile {
-            let (n_tall, n_wide) = shape.counts(rows, columns);
-            if packs_left {
+            let (n_tall, n_wide) = shape.counts(size.rows, size.columns);
+            if shape.packs_left {
                 inner.extend([n_tall, shape.rows.into(), length.div_ceil(shape.piece.into())]);
             }
-            if packs_right {
+            if shape.packs_right {
                 inner.extend([n_wide, shape.columns.into()]);
             }
         }
-        let first_tiles = outer.len()..outer.len() + inner.len();
-        inner.push(length);
-        let space = ProductSpace { extents: [&outer[..], &inner[..]].concat(), n_batch: batch.len() };
-        let left = match tile.filter(|_| packs_left) {
-            Some(tile) => self.pack_left(&left, tile.shape, &space, first_tiles.start),
-            None => self.spread(&left, 0, &space),
+        let tiles = [outer.len(), (outer.len() + inner.len()).saturating_sub(2)];
+        inner.extend(sums.iter().map(|&label| extent_of(label)));
+        let space =
+            ProductSpace { outer, sums, extents: [&outer_extents[..], &inner[..]].concat(), tiles };
+        let left = match tile.filter(|tile| tile.shape.packs_left) {
+            Some(tile) => self.pack_left(&left, tile.shape, &space),
+            None => self.spread(&left, &space),
         };
-        let right = match tile.filter(|_| packs_right) {
-            Some(tile) => self.pack_right(&right, tile.shape, &space, first_tiles.end - 2),
-            None => self.spread(&right, 1, &space),
+        let right = match tile.filter(|tile| tile.shape.packs_right) {
+            Some(tile) => self.pack_right(&right, tile.shape, &space),
+            None => self.spread(&right, &space),
         };
-        let space = ReductionSpace::of_product(outer.clone(), inner, tile);
+        // The axes of the result, and after them those that it lacks.
+        let mut n_lacking = labels.len();
+        let mut place = |label: &Label| {
+            labels.iter().position(|own| own == label).unwrap_or_else(|| {
+                n_lacking += 1;
+                n_lacking - 1
+            })
+        };
+        let outer_order = space.outer.iter().map(&mut place).collect();
+        let space = ReductionSpace::of_product(outer_extents, outer_order, inner, tile);
         let stored = self.store(
             dtype,
-            &outer,
+            extents,
             StoredKind::Reduction { op: TensorOp::MatMul, operands: vec![left, right], space },
         );
-        self.load(stored, Layout { extents: extents.to_vec(), ..kept_layout(&outer, extents) })
+        self.load(stored, Layout::dense(extents))
     }
 
-    fn factor(&mut self, value: &TranslatedValue, extents: Vec<u64>) -> Factor {
-        let expression = self.viewed(value.expression, &value.extents, &ViewMap::Reshape(extents.clone()));
-        Factor { expression, extents }
+    /// Drops the axes along which a factor is repeated.
+    fn without_repeats(&mut self, factor: &Factor, extent_of: impl Fn(Label) -> u64) -> Factor {
+        let kept: Vec<usize> = (0..factor.labels.len())
+            .filter(|&axis| factor.extents[axis] != 1 || extent_of(factor.labels[axis]) == 1)
+            .collect();
+        let extents: Vec<u64> = kept.iter().map(|&axis| factor.extents[axis]).collect();
+        let expression = self.viewed(factor.expression, &factor.extents, &ViewMap::Reshape(extents.clone()));
+        Factor { expression, extents, labels: kept.iter().map(|&axis| factor.labels[axis]).collect() }
     }
 
-    /// Returns true if an expression is a load of elements that lie side by side along the last axis.
-    fn has_dense_rows(&self, expression: ExpressionId) -> bool {
+    /// Chooses the axis that neighbouring threads go along, and says whether it is the first factor's.
+    fn choose_column(&self, [a, b]: [&Factor; 2], labels: &[Label]) -> (Option<Label>, bool) {
+        let worth = |factor: &Factor, label: Label| {
+            let n = factor.extent(label).unwrap_or(1).min(32);
+            if self.is_dense_along(factor, label) { 4 * n } else { n }
+        };
+        let of = |factor: &Factor, other: &Factor, is_of_a: bool| -> Vec<(u64, usize, Label, bool)> {
+            let own = labels.iter().enumerate().filter(|(_, label)| factor.has(**label) && !other.has(**label));
+            own.map(|(place, &label)| (worth(factor, label), place, label, is_of_a)).collect()
+        };
+        let best = of(a, b, true).into_iter().chain(of(b, a, false)).max_by_key(|&(worth, place, ..)| (worth, place));
+        best.map_or((None, false), |(_, _, label, is_of_a)| (Some(label), is_of_a))
+    }
+
+    /// Returns true if neighbours along an axis are neighbours in memory, or one element.
+    fn is_dense_along(&self, factor: &Factor, label: Label) -> bool {
+        let Some(axis) = factor.labels.iter().position(|&own| own == label) else { return true };
         let mut is_dense = true;
-        self.arena.visit(&[expression], |id| {
+        self.arena.visit(&[factor.expression], |id| {
             if let ExpressionKind::Load(_, layout) = &self.arena.get(id).kind {
-                is_dense &= layout.strides.last().is_some_and(|stride| (0..=1).contains(stride));
+                is_dense &= layout.extents[axis] == 1 || (0..=1).contains(&layout.strides[axis]);
             }
         });
         is_dense
     }
 
-    /// Orders the axes of a factor's matrix: the one that is summed over, which is the other one than `kept`, is the last.
-    fn rows_of(&mut self, factor: &Factor, kept: usize) -> Factor {
-        let n = factor.batch().len();
-        let axes: Vec<usize> = (0..n).chain([n + kept, n + 1 - kept]).collect();
+    /// Orders the axes of a factor as labels are, of which it need not have all.
+    fn ordered(&mut self, factor: &Factor, labels: &[Label]) -> Factor {
+        let axes = labels.iter().filter_map(|label| factor.labels.iter().position(|own| own == label));
+        let axes: Vec<usize> = axes.collect();
         let expression = self.viewed(factor.expression, &factor.extents, &ViewMap::Permute(axes.clone()));
-        Factor { expression, extents: axes.iter().map(|&axis| factor.extents[axis]).collect() }
+        Factor {
+            expression,
+            extents: axes.iter().map(|&axis| factor.extents[axis]).collect(),
+            labels: axes.iter().map(|&axis| factor.labels[axis]).collect(),
+        }
     }
 
-    /// Returns a factor over the space of a product. `kept` is the axis of its matrix that is not summed over.
-    fn spread(&mut self, factor: &Factor, kept: usize, space: &ProductSpace) -> ExpressionId {
+    /// Returns a factor over the space of a product.
+    fn spread(&mut self, factor: &Factor, space: &ProductSpace) -> ExpressionId {
         let is_plain = matches!(self.arena.get(factor.expression).kind, ExpressionKind::Load(..));
         let expression =
             if is_plain { factor.expression } else { self.load_stored(factor.expression, &factor.extents) };
-        let rows = self.rows_of(&Factor { expression, extents: factor.extents.clone() }, kept);
-        let last = space.extents.len() - 1;
-        let own = |axis: usize| if axis == space.n_batch + kept || axis == last { space.extents[axis] } else { 1 };
-        let widened: Vec<u64> = rows.batch().iter().copied().chain((space.n_batch..=last).map(own)).collect();
-        let reshaped = self.viewed(rows.expression, &rows.extents, &ViewMap::Reshape(widened.clone()));
+        let labels = [&space.outer[..], &space.sums[..]].concat();
+        let ordered = self.ordered(&Factor { expression, ..factor.clone() }, &labels);
+        let mut widened = vec![1; space.extents.len()];
+        for (&label, &extent) in ordered.labels.iter().zip(&ordered.extents) {
+            if let Some(axis) = space.axis(label) {
+                widened[axis] = extent;
+            }
+        }
+        let reshaped = self.viewed(ordered.expression, &ordered.extents, &ViewMap::Reshape(widened.clone()));
         self.viewed(reshaped, &widened, &ViewMap::Broadcast(space.extents.clone()))
     }
 
     /// Stores a left factor in the order in which tiles read it: tiles of rows, of each tile the pieces of its chains, of each
     /// piece the rows. The last tile ends with the factor, and has in part the rows that the one before it has. Returns the
-    /// load of it; tiles, their rows and the pieces are axes of the space from `first` on.
-    fn pack_left(&mut self, factor: &Factor, shape: TileShape, space: &ProductSpace, first: usize) -> ExpressionId {
+    /// load of it.
+    fn pack_left(&mut self, factor: &Factor, shape: TileShape, space: &ProductSpace) -> ExpressionId {
         let (height, piece) = (u64::from(shape.rows), u64::from(shape.piece));
-        let rows = self.rows_of(factor, 0);
-        let (n, length) = (rows.n_rows(), rows.length());
+        let rows = self.matrices(factor, space, space.row());
+        let [batch @ .., n, length] = &rows.extents[..] else { return factor.expression };
         let (n_tiles, n_pieces) = (n.div_ceil(height), length.div_ceil(piece));
-        let packed = Layout::dense(&[rows.batch(), &[n_tiles, n_pieces, height, piece]].concat());
+        let packed = Layout::dense(&[batch, &[n_tiles, n_pieces, height, piece]].concat());
         let mut parts = Vec::new();
-        for (tile, n_of_tiles, first_row) in spans(n, height) {
+        for (tile, n_of_tiles, first_row) in spans(*n, height) {
             let whole = length / piece;
             for (of_piece, n_of_pieces, width) in [(0, whole, piece), (whole, n_pieces - whole, length % piece)] {
                 if n_of_pieces == 0 {
@@ -145,45 +255,61 @@ impl Translator<'_> {
                 let cut = [n_of_tiles, height, n_of_pieces, width];
                 let value = self.cut(&rows, [first_row, of_piece * piece], sizes, &cut, &[0, 2, 1, 3]);
                 let sizes = [n_of_tiles, n_of_pieces, height, width];
-                parts.push((value, part_of(&packed, rows.batch(), &[tile, of_piece, 0, 0], &sizes)));
+                parts.push((value, part_of(&packed, batch, &[tile, of_piece, 0, 0], &sizes)));
             }
         }
-        let strides = [packed.strides[rows.batch().len()], piece as i64, (height as i64 - 1) * piece as i64];
-        self.load_packed(&rows, packed, parts, space, (first, &strides), 1)
+        let strides = [packed.strides[batch.len()], piece as i64, (height as i64 - 1) * piece as i64];
+        self.load_packed(&rows, packed, parts, space, (space.tiles[0], &strides), 1)
     }
 
     /// Stores a right factor as tiles of columns, of each tile its rows. The last tile ends with the factor, as of left ones.
-    /// Returns the load of it; tiles and their columns are axes of the space from `first` on.
-    fn pack_right(&mut self, factor: &Factor, shape: TileShape, space: &ProductSpace, first: usize) -> ExpressionId {
+    /// Returns the load of it.
+    fn pack_right(&mut self, factor: &Factor, shape: TileShape, space: &ProductSpace) -> ExpressionId {
         let width = u64::from(shape.columns);
-        let columns = self.rows_of(factor, 1);
-        let (n, length) = (columns.n_rows(), columns.length());
-        let packed = Layout::dense(&[columns.batch(), &[n.div_ceil(width), length, width]].concat());
+        let columns = self.matrices(factor, space, space.column());
+        let [batch @ .., n, length] = &columns.extents[..] else { return factor.expression };
+        let packed = Layout::dense(&[batch, &[n.div_ceil(width), *length, width]].concat());
         let mut parts = Vec::new();
-        for (tile, n_of_tiles, first_column) in spans(n, width) {
-            let width = width.min(n);
-            let cut = [n_of_tiles, width, length];
-            let value = self.cut(&columns, [first_column, 0], [n_of_tiles * width, length], &cut, &[0, 2, 1]);
-            parts.push((value, part_of(&packed, columns.batch(), &[tile, 0, 0], &[n_of_tiles, length, width])));
+        for (tile, n_of_tiles, first_column) in spans(*n, width) {
+            let width = width.min(*n);
+            let cut = [n_of_tiles, width, *length];
+            let value = self.cut(&columns, [first_column, 0], [n_of_tiles * width, *length], &cut, &[0, 2, 1]);
+            parts.push((value, part_of(&packed, batch, &[tile, 0, 0], &[n_of_tiles, *length, width])));
         }
-        let strides = [packed.strides[columns.batch().len()], 1];
-        self.load_packed(&columns, packed, parts, space, (first, &strides), width as i64)
+        let strides = [packed.strides[batch.len()], 1];
+        self.load_packed(&columns, packed, parts, space, (space.tiles[1], &strides), width as i64)
     }
 
-    /// Returns a part of a factor's rows with its axes cut to `cut`, which are then ordered.
+    /// Returns a factor as a batch of matrices, of rows along `kept` and columns along the one axis that is summed over.
+    fn matrices(&mut self, factor: &Factor, space: &ProductSpace, kept: Label) -> Factor {
+        let batch = space.outer.iter().copied().filter(|&label| label != kept);
+        let labels: Vec<Label> = batch.chain([kept]).chain(space.sums.iter().copied()).collect();
+        let ordered = self.ordered(factor, &labels);
+        if ordered.has(kept) {
+            return ordered;
+        }
+        let (mut extents, mut labels) = (ordered.extents.clone(), ordered.labels.clone());
+        extents.insert(extents.len() - 1, 1);
+        labels.insert(labels.len() - 1, kept);
+        let expression = self.viewed(ordered.expression, &ordered.extents, &ViewMap::Reshape(extents.clone()));
+        Factor { expression, extents, labels }
+    }
+
+    /// Returns a part of each of a batch of matrices with its axes cut to `cut`, which are then ordered.
     fn cut(
         &mut self,
-        rows: &Factor,
+        matrices: &Factor,
         first: [u64; 2],
         sizes: [u64; 2],
         cut: &[u64],
         order: &[usize],
     ) -> ExpressionId {
-        let (batch, n) = (rows.batch(), rows.batch().len());
+        let n = matrices.extents.len() - 2;
+        let batch = &matrices.extents[..n];
         let starts = std::iter::repeat_n(0, n).chain(first.map(|start| start as i64)).collect();
         let sizes = [batch, &sizes].concat();
         let slice = ViewMap::Slice { starts, sizes: sizes.clone(), steps: vec![1; n + 2] };
-        let part = self.viewed(rows.expression, &rows.extents, &slice);
+        let part = self.viewed(matrices.expression, &matrices.extents, &slice);
         let cut = [batch, cut].concat();
         let part = self.viewed(part, &sizes, &ViewMap::Reshape(cut.clone()));
         let axes = (0..n).chain(order.iter().map(|axis| n + axis)).collect();
@@ -193,19 +319,21 @@ impl Translator<'_> {
     /// Stores the parts of a packed factor, and returns the load of it over the space of a product.
     fn load_packed(
         &mut self,
-        rows: &Factor,
+        matrices: &Factor,
         packed: Layout,
         parts: Vec<(ExpressionId, Layout)>,
         space: &ProductSpace,
         (first, strides): (usize, &[i64]),
         step: i64,
     ) -> ExpressionId {
-        let dtype = self.arena.dtype(rows.expression);
+        let dtype = self.arena.dtype(matrices.expression);
         let stored = self.store(dtype, &packed.extents, StoredKind::Assembled { parts, fill: None });
-        let n = rows.batch().len();
-        let batch = Layout { extents: rows.batch().to_vec(), strides: packed.strides[..n].to_vec(), offset: 0 };
-        let (batch_extents, extents) = space.extents.split_at(space.n_batch);
-        let mut layout = batch.broadcast_to(batch_extents).repeated(extents);
+        let mut layout = Layout { extents: space.extents.clone(), strides: vec![0; space.extents.len()], offset: 0 };
+        for (&label, &stride) in matrices.labels[..matrices.labels.len() - 2].iter().zip(&packed.strides) {
+            if let Some(axis) = space.axis(label) {
+                layout.strides[axis] = stride;
+            }
+        }
         layout.strides[first..first + strides.len()].copy_from_slice(strides);
         layout.strides[space.extents.len() - 1] = step;
         self.load(stored, layout)

@@ -26,13 +26,22 @@ impl Translator<'_> {
         let form = choose_form(&self.arena, op, &[rows], &outer, &inner, self.options.n_workers.into());
         let partials = form.partial_extents(&outer, &inner);
         let stored = if partials.is_empty() {
-            let space = ReductionSpace { outer: outer.clone(), inner, order, form, range: RowRange::Whole };
+            let outer_order = (0..outer.len()).collect();
+            let space =
+                ReductionSpace { outer: outer.clone(), outer_order, inner, order, form, range: RowRange::Whole };
             self.store_once(dtype, &outer, StoredKind::Reduction { op, operands: vec![rows], space })
         } else {
             self.reduce_in_parts(
                 op,
                 rows,
-                ReductionSpace { outer: outer.clone(), inner, order, form, range: form.range() },
+                ReductionSpace {
+                    outer: outer.clone(),
+                    outer_order: (0..outer.len()).collect(),
+                    inner,
+                    order,
+                    form,
+                    range: form.range(),
+                },
                 dtype,
             )
         };
@@ -65,7 +74,8 @@ impl Translator<'_> {
             self.viewed(rows, &all[n_new..], &ViewMap::Broadcast(all.clone()))
         };
         let range = space.range;
-        let parts_space = ReductionSpace { outer: parts.clone(), ..space };
+        let parts_space =
+            ReductionSpace { outer: parts.clone(), outer_order: (0..parts.len()).collect(), ..space };
         let partials = self.store_once(
             accumulator,
             &parts,
