@@ -6,14 +6,15 @@
 //! compiler makes statics as it goes: a handler registered before its first compilation runs too late for that one.
 //! Destructors of the exiting thread's locals run before any handler, so the main thread gets one of those when it makes
 //! a device or first submits a job, and a program with an earlier end than `exit`, such as Python's, calls [`close`]
-//! there. Where neither is so, two handlers, registered before and after the first job, do what they can.
+//! there. Where neither is so, handlers do what they can that are registered before the first job and after each of the
+//! first ones: the statics of a compiler are made by the first compilation that needs them, which is rarely the first.
 //!
 //! A compilation that is still under way then is left behind: the process ends without the destructors, with the exit
 //! status that it was given and with what C's streams hold written.
 
 use crate::fork::PerProcess;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -109,7 +110,7 @@ pub(crate) fn submit(kind: JobKind, job: impl FnOnce() + Send + 'static) -> bool
     arm();
     let mut state = background.lock();
     if !state.has_thread {
-        register_exit(&BEFORE_FIRST_JOB);
+        register_exit();
         let builder = std::thread::Builder::new().name("polyloom-compiler".to_owned());
         // The stack is large, because optimisers recurse deeply.
         state.has_thread = builder.stack_size(16 << 20).spawn(|| background.work()).is_ok();
@@ -144,7 +145,9 @@ impl BackgroundCompiler {
             drop(state);
             // A job that panics is a defect of a back end, so that the kernel keeps the code it has.
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
-            register_exit(&AFTER_FIRST_JOB);
+            if N_DONE.fetch_add(1, Ordering::Relaxed) < MAX_HANDLERS {
+                register_exit();
+            }
             state = self.lock();
             state.is_busy = false;
             self.changed.notify_all();
@@ -167,16 +170,16 @@ extern "C" fn at_exit() {
     close();
 }
 
-static BEFORE_FIRST_JOB: AtomicBool = AtomicBool::new(false);
-static AFTER_FIRST_JOB: AtomicBool = AtomicBool::new(false);
+/// The number of jobs that have been done.
+static N_DONE: AtomicU32 = AtomicU32::new(0);
+/// The number of jobs after which the exit handler is registered again.
+const MAX_HANDLERS: u32 = 64;
 
-/// Registers the exit handler, once for each of the two times.
-fn register_exit(registered: &AtomicBool) {
-    if !registered.swap(true, Ordering::Relaxed) {
-        // SAFETY: the handler is a plain function of this library, which stays loaded until it has run.
-        unsafe {
-            libc::atexit(at_exit);
-        }
+/// Registers the exit handler, to run before those registered so far.
+fn register_exit() {
+    // SAFETY: the handler is a plain function of this library, which stays loaded until it has run.
+    unsafe {
+        libc::atexit(at_exit);
     }
 }
 

@@ -252,15 +252,7 @@ fn no_tile_changes_a_bit_of_a_product() {
                  %c = input \"c\" : {dtype}[{columns}]\n%d = multiply %a, %a\n%p = matmul %d, %b\n%q = add %p, %c\n\
                  %r = multiply %q, %q\nreturn %r, %p"
             );
-            let shape = |random: &mut Random| TileShape {
-                rows: 1 + random.below(14) as u8,
-                columns: [8, 16, 32, 64][random.below(4)],
-                packs_left: random.one_in(2),
-                packs_right: random.one_in(2),
-                n_grouped: 1 + random.below(5) as u32,
-                piece: 1 + random.below(20) as u32,
-            };
-            let shapes = [None, Some(shape(&mut random)), Some(shape(&mut random)), Some(shape(&mut random))];
+            let shapes = [None, Some(random_tile(&mut random)), Some(random_tile(&mut random)), Some(random_tile(&mut random))];
             for tile_shape in shapes {
                 let options = PlanOptions { tile_shape, ..PlanOptions::default() };
                 n_tiled += usize::from(tile_shape.is_some());
@@ -269,6 +261,70 @@ fn no_tile_changes_a_bit_of_a_product() {
         }
     }
     assert!(n_tiled > 100);
+}
+
+/// Contractions over random axes, and convolutions, with what comes before and after them.
+#[test]
+fn contractions_have_the_bits_of_the_reference_in_all_tiles() {
+    let session = Session::new().unwrap();
+    let n_graphs = std::env::var("POLYLOOM_GRAPHS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
+    let mut random = Random::new(11);
+    for seed in 0..n_graphs {
+        let extents: Vec<u64> = (0..6).map(|_| [1, 2, 3, 5, 8, 13, 20, 33][random.below(8)]).collect();
+        // Labels of the first operand alone, of the second, of both and the result, and of both alone.
+        let kind: Vec<usize> = (0..6).map(|_| random.below(4)).collect();
+        let shuffled = |kinds: &[usize], random: &mut Random| {
+            let mut labels: Vec<usize> = (0..6).filter(|&label| kinds.contains(&kind[label])).collect();
+            (1..labels.len()).for_each(|index| labels.swap(index, random.below(index + 1)));
+            labels
+        };
+        let [a, b, r] = [[0, 2, 3], [1, 2, 3], [0, 1, 2]].map(|kinds| shuffled(&kinds, &mut random));
+        let n = |labels: &[usize]| labels.iter().map(|&label| extents[label]).product::<u64>();
+        if n(&[0, 1, 2, 3, 4, 5]) > 300_000 {
+            continue;
+        }
+        let list = |labels: &[usize]| labels.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let shape = |labels: &[usize]| labels.iter().map(|&l| extents[l].to_string()).collect::<Vec<_>>().join(", ");
+        let dtype = ["f32", "f64", "bf16", "i32", "bool"][random.below(5)];
+        let text = format!(
+            "%a = input \"a\" : {dtype}[{}]\n%b = input \"b\" : {dtype}[{}]\n%c = input \"c\" : {dtype}[{}]\n\
+             %p = contract %a, %b, a_labels=({}), b_labels=({}), labels=({})\n%q = add %p, %c\nreturn %q",
+            shape(&a),
+            shape(&b),
+            shape(&r),
+            list(&a),
+            list(&b),
+            list(&r)
+        );
+        let tile_shape = random.one_in(2).then(|| random_tile(&mut random));
+        check_with(&session, &text, seed, &PlanOptions { tile_shape, ..PlanOptions::default() });
+        let [batch, groups, channels, outputs] = [2, 2, 3, 2].map(|n| 1 + random.below(n) as u64);
+        let [height, width] = [8, 40].map(|n| 5 + random.below(n) as u64);
+        let text = format!(
+            "%x = input \"x\" : f32[{batch}, {}, {height}, {width}]\n%w = input \"w\" : f32[{}, {channels}, 3, {}]\n\
+             %b = input \"b\" : f32[{}]\n%r = relu %x\n%y = conv2d %r, %w, %b, stride=({}), padding=({}), \
+             dilation=({}), groups={groups}\n%z = relu %y\nreturn %z",
+            groups * channels,
+            groups * outputs * 3,
+            1 + random.below(3),
+            groups * outputs * 3,
+            1 + random.below(2),
+            random.below(3),
+            1 + random.below(2),
+        );
+        check_with(&session, &text, seed, &PlanOptions { tile_shape, ..PlanOptions::default() });
+    }
+}
+
+fn random_tile(random: &mut Random) -> TileShape {
+    TileShape {
+        rows: 1 + random.below(14) as u8,
+        columns: [8, 16, 32, 64][random.below(4)],
+        packs_left: random.one_in(2),
+        packs_right: random.one_in(2),
+        n_grouped: 1 + random.below(5) as u32,
+        piece: 1 + random.below(20) as u32,
+    }
 }
 
 /// Graphs of other sizes have kernels that are there already.
@@ -361,6 +417,11 @@ fn random_attribute(op: &str, name: &str, extents: &[u64], random: &mut Random) 
         "widths" => AttributeValue::Ints((0..2 * rank).map(|_| random.below(3) as i64).collect()),
         "repeats" => AttributeValue::Ints(extents.iter().map(|_| 1 + random.below(2) as i64).collect()),
         "groups" => AttributeValue::Int(1 + random.below(2) as i64),
+        "size" | "stride" | "dilation" => AttributeValue::Ints(vec![1 + random.below(3) as i64]),
+        "padding" => AttributeValue::Ints(vec![random.below(2) as i64]),
+        "a_labels" | "b_labels" => AttributeValue::Ints((0..rank as i64).collect()),
+        "labels" => AttributeValue::Ints((0..rank as i64).rev().filter(|_| random.one_in(2)).collect()),
+        "equation" => AttributeValue::Text(["ab,ab->b", "ab,cb", "a,b", "abc,abd->dca", "ab->a"][random.below(5)].into()),
         _ => return None,
     })
 }

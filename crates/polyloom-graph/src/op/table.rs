@@ -331,7 +331,7 @@ tensor_op_table! {
     Contract = "contract", [], Matmul, "(a: tensor, b: tensor, a_labels: ints, b_labels: ints, labels: ints)", ShapeRule::Contract, Promoted(Any), Native, Contraction, Rule;
     /// Multiplies tensors and sums, as NumPy's `einsum` of an equation such as `"ij,jk->ik"`. More than two are multiplied from the
     /// left on.
-    Einsum = "einsum", [], Matmul, "(x: tensor*, equation: text)", ShapeRule::Einsum, Promoted(Any), Composite, Contraction, OfDecomposition;
+    Einsum = "einsum", [], Matmul, "(a: tensor, b: tensor?, c: tensor?, d: tensor?, equation: text)", ShapeRule::Einsum, Promoted(Any), Composite, Contraction, OfDecomposition;
     /// `x @ transpose(weight) + bias`, for a weight of shape `[outputs, inputs]`.
     Linear = "linear", [], Matmul, "(x: tensor, weight: tensor, bias: tensor?)", ShapeRule::Linear, Promoted(Number), Composite, Contraction, OfDecomposition;
     /// Convolves `x`, `[batch, channels, length]`, with `weight`, `[outputs, channels / groups, size]`, and adds `bias`, of one element

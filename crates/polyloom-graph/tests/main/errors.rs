@@ -39,7 +39,7 @@ fn messages_name_the_op_the_argument_and_the_shapes() {
         (
             "einsum %0, %1, equation=\"ij,jk\"",
             &["f32[2, 3]", "f32[4, 5]"],
-            "`einsum`: `x[0]` has shape [2, 3] and `x[1]` has shape [4, 5], of which axes of one label have the extents 3 and 4",
+            "`einsum`: `a` has shape [2, 3] and `b` has shape [4, 5], of which axes of one label have the extents 3 and 4",
         ),
         (
             "einsum %0, equation=\"ii\"",

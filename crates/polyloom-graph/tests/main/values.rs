@@ -201,6 +201,7 @@ fn every_op_has_a_value() {
             }
             "conv1d" | "conv2d" => vec!["%2", "%2"],
             "linear" => vec!["%0", "%0", "%1"],
+            "einsum" => vec!["%0"],
             "dropout" => vec!["%0", "1"],
             "rand" | "randn" => vec!["1"],
             _ => vec!["%0"; n_tensors],

@@ -60,6 +60,13 @@ pub fn shape_rule_text(rule: ShapeRule) -> &'static str {
         ShapeRule::Tile => "The extents of `x`, each multiplied.",
         ShapeRule::Scalar => "No axes.",
         ShapeRule::Matmul => "Rows of `a` by columns of `b`; leading axes are batches, which broadcast.",
+        ShapeRule::Contract => "The extents of `labels`.",
+        ShapeRule::Einsum => "The extents of the letters after `->`.",
+        ShapeRule::Linear => "The shape of `x` with the number of outputs as its last extent.",
+        ShapeRule::Convolution(1) => "`[batch, outputs, windows]`.",
+        ShapeRule::Convolution(_) => "`[batch, outputs, rows of windows, columns of windows]`.",
+        ShapeRule::Pool => "The shape of `x` with the numbers of windows as its last two extents.",
+        ShapeRule::Windows => "The shape of `x` with numbers of windows along `axes`, and `sizes` at the end.",
         ShapeRule::LayerNorm => "The shape of `x`. Weight and bias have the shape of its axes from `axis` on.",
         ShapeRule::GroupNorm => {
             "The shape of `x`, whose axis 1 is split into `groups`. Weight and bias have its extent."

@@ -65,7 +65,8 @@ pub fn parameters_of(info: &'static TensorOpInfo) -> Vec<OpParameter> {
         role: OpParameterRole::Attribute(attribute.kind),
         default: attribute.default.as_ref().map(python_text),
     });
-    tensors.chain(attributes).collect()
+    // The equation comes first, as in NumPy.
+    if info.op == TensorOp::Einsum { attributes.chain(tensors).collect() } else { tensors.chain(attributes).collect() }
 }
 
 fn python_text(value: &AttributeValue) -> String {
