@@ -298,6 +298,15 @@ fn contractions_have_the_bits_of_the_reference_in_all_tiles() {
         );
         let tile_shape = random.one_in(2).then(|| random_tile(&mut random));
         check_with(&session, &text, seed, &PlanOptions { tile_shape, ..PlanOptions::default() });
+        let (rows, columns, taken) = (1 + random.below(9), 1 + random.below(70), 1 + random.below(20));
+        let axis = random.below(2);
+        let index = [format!("{taken}, {columns}"), format!("{rows}, {taken}")][axis].clone();
+        let text = format!(
+            "%x = input \"x\" : f32[{rows}, {columns}]\n%i = input \"i\" : i32[{index}]\n%e = exp %x\n\
+             %j = subtract %i, 3\n%g = gather %e, %j, axis={axis}\n%h = multiply %g, 0.5\n\
+             %s = scatter_add %e, %j, %h, axis={axis}\n%t = add %s, %x\n%m = embedding %t, 1\nreturn %h, %t, %m"
+        );
+        check_with(&session, &text, seed, &PlanOptions::default());
         let [batch, groups, channels, outputs] = [2, 2, 3, 2].map(|n| 1 + random.below(n) as u64);
         let [height, width] = [8, 40].map(|n| 5 + random.below(n) as u64);
         let text = format!(

@@ -1,6 +1,6 @@
 //! Contractions, convolutions and pooling.
 
-use super::build::{Built, binary, flag, int, ints, reduce, reshape};
+use super::build::{Built, binary, flag, int, ints, reduce, reshape, unary};
 use crate::attribute::AttributeValue;
 use crate::builder::{GraphBuilder, TensorOperand};
 use crate::graph::TensorId;
@@ -103,6 +103,30 @@ pub(crate) fn windows(b: &mut GraphBuilder, x: TensorId, sizes: &[i64], steps: &
     b.op(TensorOp::Windows, &[x.into()], &attributes)
 }
 
+/// Cuts the last axes into windows. If these leap along the last axis, the elements of theirs along it are copied side by side
+/// with those of their neighbours, once for all windows above each other.
+fn windows_with_rows(b: &mut GraphBuilder, x: TensorId, sizes: &[i64], steps: &[i64], dilations: &[i64]) -> Built {
+    let Some(last) = steps.len().checked_sub(1).filter(|&last| steps[last] > 1) else {
+        return windows(b, x, sizes, steps, dilations);
+    };
+    let rank = b.ty(x)?.shape.rank() as i64;
+    let of_rows = windows(b, x, &sizes[last..], &steps[last..], &dilations[last..])?;
+    // The elements of a window come before the windows.
+    let axes: Vec<i64> = (0..rank - 1).chain([rank, rank - 1]).collect();
+    let ordered = b.op(TensorOp::Permute, &[of_rows.into()], &[("axes", axes.into())])?;
+    let copied = unary(b, TensorOp::Contiguous, ordered)?;
+    let axes: Vec<i64> = (rank - 1 - last as i64..rank - 1).collect();
+    let rest = [("sizes", &sizes[..last]), ("steps", &steps[..last]), ("dilations", &dilations[..last])];
+    let attributes: Vec<(&str, AttributeValue)> = std::iter::once(("axes", axes.into()))
+        .chain(rest.map(|(name, values)| (name, values.into())))
+        .collect();
+    let cut = b.op(TensorOp::Windows, &[copied.into()], &attributes)?;
+    // From [rows of windows…, element, window, rows of a window…] to [rows…, window, rows of a window…, element].
+    let (first, all) = (rank - 1, rank + 1 + last as i64);
+    let axes: Vec<i64> = (0..first).chain([first + 1]).chain(first + 2..all).chain([first]).collect();
+    b.op(TensorOp::Permute, &[cut.into()], &[("axes", axes.into())])
+}
+
 /// Splits an axis into groups and what is in each.
 pub(crate) fn grouped(b: &mut GraphBuilder, x: TensorId, axis: usize, groups: i64) -> Built {
     let mut shape = b.ty(x)?.shape.clone();
@@ -124,7 +148,7 @@ pub(crate) fn convolution(b: &mut GraphBuilder, x: &[TensorId], attributes: &[At
     let n = sizes.len() as i64;
     let padded = padded(b, x[0], &padding, 0.0)?;
     let channels = grouped(b, padded, 1, groups)?;
-    let windows = windows(b, channels, &sizes, &strides, &dilations)?;
+    let windows = windows_with_rows(b, channels, &sizes, &strides, &dilations)?;
     let weight = grouped(b, x[1], 0, groups)?;
     use label::{BATCH, CHANNEL, GROUP, OFFSET, OUTPUT, PLACE};
     let (places, offsets) = (PLACE..PLACE + n, OFFSET..OFFSET + n);

@@ -3,6 +3,7 @@
 mod activation;
 pub(crate) mod build;
 pub(crate) mod contraction;
+mod indexing;
 mod loss;
 mod movement;
 mod normalisation;
@@ -46,6 +47,9 @@ pub fn decomposition(op: TensorOp) -> Option<Decomposition> {
         TensorOp::Conv1d | TensorOp::Conv2d => contraction::convolution,
         TensorOp::MaxPool2d => contraction::max_pool2d,
         TensorOp::AvgPool2d => contraction::avg_pool2d,
+        TensorOp::Take => indexing::take,
+        TensorOp::Embedding => indexing::embedding,
+        TensorOp::OneHot => indexing::one_hot,
         TensorOp::Transpose => movement::transpose,
         TensorOp::Stack => movement::stack,
         TensorOp::Tile => movement::tile,

@@ -191,6 +191,11 @@ impl<'g> TensorExpr<'g> {
         self.apply(TensorOp::Pad, &[], &[("widths", widths.into())])
     }
 
+    /// Returns a tensor of zeros of the same graph.
+    pub(super) fn zeros(self, ty: &TensorType) -> TensorExpr<'g> {
+        self.builder.zeros(ty)
+    }
+
     /// Multiplies and sums, given the labels of the axes of both and of the result.
     pub(super) fn contract(self, other: TensorExpr<'g>, [a, b, labels]: [&[i64]; 3]) -> TensorExpr<'g> {
         let attributes = [("a_labels", a.into()), ("b_labels", b.into()), ("labels", labels.into())];
@@ -208,7 +213,11 @@ impl<'g> TensorExpr<'g> {
 
     /// Returns the number of elements along axes, as a scalar of this type.
     pub(super) fn element_count(self, axes: &[i64]) -> TensorExpr<'g> {
-        let dtype = self.ty().dtype;
+        self.extent(axes, self.ty().dtype)
+    }
+
+    /// Returns the number of elements along axes, as a scalar of a type.
+    pub(super) fn extent(self, axes: &[i64], dtype: Scalar) -> TensorExpr<'g> {
         self.builder.try_build(self.id, |graph| count(graph, self.id, axes, dtype))
     }
 

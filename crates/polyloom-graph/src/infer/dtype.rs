@@ -47,6 +47,14 @@ pub(super) fn infer(
             check_integer(info, 1, own(1), "but a seed is an integer")?;
             (vec![dtype, Scalar::U32], dtype)
         }
+        DtypeRule::Indices => {
+            check_integer(info, 1, own(1), "but indices are integers")?;
+            let others: Vec<OperandDtype> =
+                operands.iter().enumerate().filter(|(index, _)| *index != 1).map(|(_, dtype)| *dtype).collect();
+            let dtype = promote_all(&others).unwrap_or(promoted);
+            let converted = (0..operands.len()).map(|index| if index == 1 { Scalar::I64 } else { dtype });
+            (converted.collect(), dtype)
+        }
         DtypeRule::Classes => {
             let dtype = quotient_of(own(0));
             check_integer(info, 1, own(1), "but classes are integers")?;

@@ -4,6 +4,7 @@
 
 mod contraction;
 mod dtype;
+mod indexing;
 mod movement;
 mod shape;
 
@@ -150,6 +151,11 @@ impl ShapeQuery<'_> {
             ShapeRule::Convolution(n) => self.convolution(n),
             ShapeRule::Pool => self.pool(),
             ShapeRule::Windows => self.windows(),
+            ShapeRule::Gather => self.gather(),
+            ShapeRule::Take => self.take(),
+            ShapeRule::Embedding => self.embedding(),
+            ShapeRule::ScatterAdd => self.scatter_add(),
+            ShapeRule::OneHot => self.one_hot(),
             ShapeRule::LayerNorm => self.layer_norm(),
             ShapeRule::GroupNorm => self.group_norm(),
             ShapeRule::CrossEntropy => self.cross_entropy(),

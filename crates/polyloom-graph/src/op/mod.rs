@@ -96,6 +96,16 @@ pub enum ShapeRule {
     Convolution(usize),
     /// Windows over the last two axes.
     Pool,
+    /// That of the index along `axis`, and what both broadcast to along the other axes.
+    Gather,
+    /// The axes of the index in place of `axis`.
+    Take,
+    /// The axes of the index, and those of a row.
+    Embedding,
+    /// It is that of the first operand; index and updates have their own extent along `axis`, and its others.
+    ScatterAdd,
+    /// That of the index with a new last axis of `classes`.
+    OneHot,
     /// The axes that are cut number windows, and new ones at the end are their elements.
     Windows,
     /// It is that of the first operand; weight and bias have the shape of its axes from `axis` on.
@@ -150,6 +160,8 @@ pub enum DtypeRule {
     Seeded,
     /// The first operand is as with `Quotient`; the second, of classes, is converted to `int64`.
     Classes,
+    /// The second operand, of indices, is converted to `int64`; the others are promoted to the type of the result.
+    Indices,
 }
 
 /// The definition of what an op computes.

@@ -7,7 +7,7 @@
 use super::CostModel::{Contraction, Free, Move, PerOperand, PerResult};
 use super::DtypeClass::{Any, Bits, BoolAsInt8, Integer, Number};
 use super::DtypeRule::{
-    Classes, Classified, Compared, Float, Indexed, Logical, Promoted, Quotient, Random, Seeded, Selected, Summed,
+    Classes, Classified, Compared, Float, Indexed, Indices, Logical, Promoted, Quotient, Random, Seeded, Selected, Summed,
 };
 use super::OpDefinition::{self, Composite, Native, Scalar as By};
 use super::TensorKernelKind::{Conv2d, Custom, Elementwise, Matmul, Reduce, Scan};
@@ -300,6 +300,20 @@ tensor_op_table! {
     Windows = "windows", [], TensorKernelKind::View, "(x: tensor, axes: ints, sizes: ints, steps: ints, dilations: ints)", ShapeRule::Windows, KEPT, OpDefinition::View, Free, Rule;
     /// Repeats elements along new leading axes and axes of extent 1.
     BroadcastTo = "broadcast_to", ["expand"], TensorKernelKind::View, "(x: tensor, shape: shape)", ShapeRule::BroadcastTo, KEPT, OpDefinition::View, Free, Rule;
+    /// Copies into memory without gaps, in row-major order.
+    Contiguous = "contiguous", ["copy"], Elementwise, "(x: tensor)", First, KEPT, Native, Move, Rule;
+    /// Takes, at each place, the element along an axis that an index tells, as NumPy's `take_along_axis`: `index` has as many axes as
+    /// `x`, and the others broadcast. An index below 0 counts from the end, and one that is out of range is the nearest that is not.
+    Gather = "gather", ["take_along_axis"], Custom, "(x: tensor, index: tensor, axis: axis)", ShapeRule::Gather, Indices, Native, Move, Rule;
+    /// Takes the slices of an axis that indices tell, as NumPy's `take`. Indices are as those of `gather`.
+    Take = "take", [], Custom, "(x: tensor, index: tensor, axis: axis)", ShapeRule::Take, Indices, Composite, Move, OfDecomposition;
+    /// Takes the rows of `weight` that indices tell: the vectors of tokens.
+    Embedding = "embedding", [], Custom, "(weight: tensor, index: tensor)", ShapeRule::Embedding, Indices, Composite, Move, OfDecomposition;
+    /// Adds `updates` to the elements of `x` along an axis that `index` tells, one after the other in ascending order, so that the
+    /// result is the same each time. An index below 0 counts from the end; an update with one that is out of range is left out.
+    ScatterAdd = "scatter_add", [], Custom, "(x: tensor, index: tensor, updates: tensor, axis: axis)", ShapeRule::ScatterAdd, Indices, Native, PerResult(1), Rule;
+    /// 1 at each class along a new last axis and 0 elsewhere; 0 everywhere for an index that is no class.
+    OneHot = "one_hot", [], Elementwise, "(index: tensor, classes: int, dtype: dtype = f32)", ShapeRule::OneHot, DtypeRule::Given, Composite, PerResult(1), Zero;
     /// Joins tensors along an axis.
     Concat = "concat", ["concatenate"], Elementwise, "(x: tensor*, axis: axis = 0)", ShapeRule::Concat, Promoted(Any), Native, Move, Rule;
     /// Joins tensors along a new axis.

@@ -46,6 +46,7 @@ impl KernelBody {
         let mut ops: Vec<&str> = Vec::new();
         let named = self.expressions.iter().filter_map(|expression| match &expression.kind {
             BodyExpressionKind::Apply(op, _) | BodyExpressionKind::Random(op, ..) => Some(op.name()),
+            BodyExpressionKind::Gather { .. } => Some(TensorOp::Gather.name()),
             BodyExpressionKind::Combined { op, .. } => Some(op.name()),
             BodyExpressionKind::Total { pass, index } => {
                 Some(self.passes[*pass as usize].reductions[*index as usize].op.name())
@@ -53,7 +54,9 @@ impl KernelBody {
             _ => None,
         });
         let combined = self.passes.iter().flat_map(|pass| &pass.reductions).map(|reduction| reduction.op.name());
-        for name in named.chain(combined) {
+        let stores = self.passes.iter().flat_map(|pass| &pass.element_stores);
+        let scattered = stores.filter_map(|store| store.target.map(|_| TensorOp::ScatterAdd.name()));
+        for name in named.chain(combined).chain(scattered) {
             if !ops.contains(&name) && name != TensorOp::Cast.name() {
                 ops.push(name);
             }
@@ -168,6 +171,13 @@ pub(super) enum BodyExpressionKind {
     Constant(u64),
     Number(u16),
     Apply(TensorOp, Vec<u32>),
+    /// An element of those from an address on, by its index.
+    Gather {
+        address: BodyAddress,
+        index: u32,
+        n: u16,
+        stride: u16,
+    },
     Random(TensorOp, u32, u32),
     /// The result of a reduction of an earlier pass.
     Total {
@@ -198,6 +208,9 @@ pub(super) struct BodyPass {
 pub(super) struct BodyStore {
     pub(super) address: BodyAddress,
     pub(super) value: u32,
+    /// The expression that is the index of the element that the value is added to, of those from the address on; with their
+    /// number and their distance.
+    pub(super) target: Option<(u32, u16, u16)>,
 }
 
 /// A reduction of expressions along the row.

@@ -214,6 +214,7 @@ fn bytes_of(graph: &TranslatedGraph, all: &[&StoredPart], parts: &[&StoredPart])
     graph.arena.visit(&roots(parts), |id| {
         let (source, layout, n) = match &graph.arena.get(id).kind {
             ExpressionKind::Load(source, layout) => (*source, layout, 1),
+            ExpressionKind::Gather { source, layout, .. } => (*source, layout, 1),
             ExpressionKind::Combined { source, layout, n, .. } => (Source::Stored(*source), layout, *n),
             _ => return,
         };
@@ -226,7 +227,9 @@ fn bytes_of(graph: &TranslatedGraph, all: &[&StoredPart], parts: &[&StoredPart])
     let others: Vec<&StoredPart> = all.iter().copied().filter(|part| !own.contains(&part.stored)).collect();
     let mut read: FxHashSet<u32> = FxHashSet::default();
     graph.arena.visit(&roots(&others), |id| match &graph.arena.get(id).kind {
-        ExpressionKind::Load(Source::Stored(stored), _) | ExpressionKind::Combined { source: stored, .. } => {
+        ExpressionKind::Load(Source::Stored(stored), _)
+        | ExpressionKind::Gather { source: Source::Stored(stored), .. }
+        | ExpressionKind::Combined { source: stored, .. } => {
             read.insert(*stored);
         }
         _ => {}
@@ -250,7 +253,7 @@ fn reason_of(first: &KernelDraft, second: &KernelDraft) -> &'static str {
     let has_parts = |space: &DraftSpace| matches!(space, DraftSpace::Rows(rows) if rows.range != RowRange::Whole);
     match (&first.space, &second.space) {
         (first, second) if has_parts(first) || has_parts(second) => "rows are combined in parts first",
-        (DraftSpace::Scan(_), _) | (_, DraftSpace::Scan(_)) => "a scan is a kernel of its own",
+        (DraftSpace::Scan(_), _) | (_, DraftSpace::Scan(_)) => "a scan, or a sum by indices, is a kernel of its own",
         (DraftSpace::Rows(a), DraftSpace::Rows(b)) if a != b => "they go over other rows",
         (DraftSpace::Each(a), DraftSpace::Each(b)) if a != b => "they go over other elements",
         (DraftSpace::Each(_), DraftSpace::Rows(_)) | (DraftSpace::Rows(_), DraftSpace::Each(_)) => {
@@ -265,6 +268,7 @@ fn name_of(arena: &ExpressionArena, id: ExpressionId) -> &'static str {
         ExpressionKind::Apply(op, _) | ExpressionKind::Random(op, ..) | ExpressionKind::Combined { op, .. } => {
             op.name()
         }
+        ExpressionKind::Gather { .. } => "gather",
         ExpressionKind::Place(_) => "iota",
         _ => "copy",
     }

@@ -43,6 +43,19 @@ pub(super) enum ExpressionKind {
     Count(u64),
     /// It is a number given at each run.
     Number(u32),
+    /// It is loaded from the place that an index tells.
+    Gather {
+        /// The memory.
+        source: Source,
+        /// Says where the element of index 0 lies.
+        layout: Layout,
+        /// The index. Below 0 it counts from the end, and out of range it is the nearest that is not.
+        index: ExpressionId,
+        /// The number of elements that there are to choose from.
+        n: u64,
+        /// Their distance.
+        stride: i64,
+    },
     /// It is the result of an elementwise op.
     Apply(TensorOp, Vec<ExpressionId>),
     /// It is drawn from the state of a seed and a place.
@@ -149,6 +162,7 @@ impl ExpressionArena {
                     ExpressionKind::Apply(_, operands) => {
                         stack.extend(operands.iter().rev().map(|&operand| (operand, false)));
                     }
+                    ExpressionKind::Gather { index, .. } => stack.push((*index, false)),
                     ExpressionKind::Random(_, seed, place) => stack.extend([(*place, false), (*seed, false)]),
                     _ => {}
                 }
@@ -184,6 +198,10 @@ impl ExpressionArena {
             ExpressionKind::Apply(op, operands) => {
                 let operands: Option<Vec<_>> = operands.iter().map(|&operand| self.view(operand, map)).collect();
                 operands.map(|operands| ExpressionKind::Apply(op, operands))
+            }
+            ExpressionKind::Gather { source, layout, index, n, stride } => {
+                let parts = map.apply(&layout).zip(self.view(index, map));
+                parts.map(|(layout, index)| ExpressionKind::Gather { source, layout, index, n, stride })
             }
             ExpressionKind::Random(op, seed, place) => {
                 let parts = self.view(seed, map).zip(self.view(place, map));

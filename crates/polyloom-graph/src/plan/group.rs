@@ -6,7 +6,7 @@
 
 use super::expression::{ExpressionArena, ExpressionId, ExpressionKind, Source, ViewMap};
 use super::reduction::{ReductionSpace, RowForm, RowRange};
-use super::translate::{StoredKind, TranslatedGraph};
+use super::translate::{ScatterTarget, StoredKind, TranslatedGraph};
 use crate::layout::Layout;
 use crate::op::TensorOp;
 use rustc_hash::FxHashSet;
@@ -46,6 +46,8 @@ pub(super) struct DraftStore {
     /// True if it is the same for all elements of a row.
     pub(super) is_of_row: bool,
     pub(super) pass: usize,
+    /// Says which elements it is added to, rather than stored in one.
+    pub(super) target: Option<ScatterTarget>,
 }
 
 /// A reduction, or scan, of a kernel.
@@ -120,6 +122,16 @@ impl Grouper {
                 self.drafts.push(KernelDraft { space, stores: Vec::new(), reductions: vec![reduction] });
                 self.drafts.len() - 1
             }
+            StoredKind::Scattered { base, updates, extents, layout, target } => {
+                let whole = value.extents;
+                let kind = UnplacedKind::Elementwise { value: base, layout: Layout::dense(&whole), extents: whole };
+                self.join_or_begin(graph, &UnplacedValue { stored, kind });
+                let store =
+                    DraftStore { stored, value: updates, layout, is_of_row: false, pass: 0, target: Some(target) };
+                let space = DraftSpace::Scan(extents);
+                self.drafts.push(KernelDraft { space, stores: vec![store], reductions: Vec::new() });
+                self.drafts.len() - 1
+            }
             StoredKind::Assembled { parts, fill } => {
                 let mut place = |graph: &mut TranslatedGraph, value, layout: Layout, least| {
                     let extents = layout.extents.clone();
@@ -179,7 +191,14 @@ impl Grouper {
                 }
                 let (value, layout, is_of_row) = fit(&mut graph.arena, &draft.space, *value, layout, extents)?;
                 let pass = draft.pass_of(&graph.arena, &[value])?;
-                draft.stores.push(DraftStore { stored: candidate.stored, value, layout, is_of_row, pass });
+                draft.stores.push(DraftStore {
+                    stored: candidate.stored,
+                    value,
+                    layout,
+                    is_of_row,
+                    pass,
+                    target: None,
+                });
             }
             UnplacedKind::Reduction { op, operands, space } => {
                 // Two products would not have their tiles in registers.
@@ -256,6 +275,7 @@ impl UnplacedValue {
                     layout: layout.clone(),
                     is_of_row: false,
                     pass: 0,
+                    target: None,
                 }],
                 reductions: Vec::new(),
             },
@@ -278,7 +298,8 @@ impl KernelDraft {
     /// Returns the expressions that are stored or combined.
     pub(super) fn roots(&self) -> Vec<ExpressionId> {
         let stores = self.stores.iter().map(|store| store.value);
-        stores.chain(self.reductions.iter().flat_map(|reduction| reduction.operands.iter().copied())).collect()
+        let indices = self.stores.iter().filter_map(|store| Some(store.target?.index));
+        stores.chain(indices).chain(self.reductions.iter().flat_map(|reduction| reduction.operands.iter().copied())).collect()
     }
 
     /// Returns the first pass that can compute expressions; `None` if they read what other threads compute.
@@ -295,7 +316,7 @@ impl KernelDraft {
                     need(own.map(|store| store.pass));
                 }
             }
-            ExpressionKind::Combined { source, .. } => {
+            ExpressionKind::Combined { source, .. } | ExpressionKind::Gather { source: Source::Stored(source), .. } => {
                 let is_own = self.stores.iter().any(|store| store.stored == *source)
                     || self.reductions.iter().any(|reduction| reduction.stored == *source);
                 need((!is_own).then_some(0));
@@ -314,7 +335,7 @@ impl KernelDraft {
         let (mut n_loads, mut n_all) = (0, 0);
         arena.visit(&self.roots(), |id| {
             n_all += 1;
-            n_loads += usize::from(matches!(arena.get(id).kind, ExpressionKind::Load(..)));
+            n_loads += usize::from(matches!(arena.get(id).kind, ExpressionKind::Load(..) | ExpressionKind::Gather { .. }));
         });
         n_all <= MAX_EXPRESSIONS && n_loads + self.stores.len() + self.reductions.len() <= MAX_ARRAYS
     }
@@ -323,7 +344,7 @@ impl KernelDraft {
 fn sources_of(arena: &ExpressionArena, roots: &[ExpressionId]) -> FxHashSet<Source> {
     let mut sources = FxHashSet::default();
     arena.visit(roots, |id| match &arena.get(id).kind {
-        ExpressionKind::Load(source, _) => {
+        ExpressionKind::Load(source, _) | ExpressionKind::Gather { source, .. } => {
             sources.insert(*source);
         }
         ExpressionKind::Combined { source, .. } => {

@@ -2,7 +2,7 @@
 
 use super::expression::{ExpressionArena, ExpressionId, ExpressionKind, Source};
 use super::group::KernelDraft;
-use super::translate::{StoredKind, StoredValue, TranslatedGraph};
+use super::translate::{ScatterTarget, StoredKind, StoredValue, TranslatedGraph};
 use crate::layout::Layout;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -51,7 +51,7 @@ fn has_elements(arena: &ExpressionArena, id: ExpressionId) -> bool {
     let mut found = false;
     arena.visit(&[id], |id| {
         found |= match &arena.get(id).kind {
-            ExpressionKind::Load(_, layout) | ExpressionKind::Place(layout) => {
+            ExpressionKind::Load(_, layout) | ExpressionKind::Place(layout) | ExpressionKind::Gather { layout, .. } => {
                 layout.strides.iter().zip(&layout.extents).any(|(&stride, &extent)| stride != 0 && extent > 1)
             }
             _ => false,
@@ -114,6 +114,12 @@ impl Sharer<'_> {
                 let operand = self.expression(operand, &extents);
                 StoredKind::Scan { op, operand, extents, layout }
             }
+            StoredKind::Scattered { base, updates, extents, layout, target } => {
+                let base = self.expression(base, &value.extents);
+                let updates = self.expression(updates, &extents);
+                let target = ScatterTarget { index: self.expression(target.index, &extents), ..target };
+                StoredKind::Scattered { base, updates, extents, layout, target }
+            }
             StoredKind::Assembled { parts, fill } => {
                 let rewrite = |(id, layout): (ExpressionId, Layout)| (self.expression(id, &layout.extents), layout);
                 StoredKind::Assembled { parts: parts.into_iter().map(rewrite).collect(), fill }
@@ -153,6 +159,13 @@ impl Sharer<'_> {
         let kind = match expression.kind {
             ExpressionKind::Load(Source::Stored(stored), layout) => {
                 ExpressionKind::Load(Source::Stored(self.new_of[stored as usize]), layout)
+            }
+            ExpressionKind::Gather { source, layout, index, n, stride } => {
+                let source = match source {
+                    Source::Stored(stored) => Source::Stored(self.new_of[stored as usize]),
+                    input @ Source::Input(_) => input,
+                };
+                ExpressionKind::Gather { source, layout, index: self.expression(index, extents), n, stride }
             }
             ExpressionKind::Combined { op, order, source, layout, n, distance } => {
                 let source = self.new_of[source as usize];

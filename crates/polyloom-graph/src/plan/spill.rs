@@ -110,7 +110,7 @@ fn is_of_row(arena: &ExpressionArena, draft: &KernelDraft, id: ExpressionId) -> 
             is_same &= is_total || layout.strides[n_outer..].iter().all(|&stride| stride == 0);
         }
         ExpressionKind::Place(layout) => is_same &= layout.strides[n_outer..].iter().all(|&stride| stride == 0),
-        ExpressionKind::Combined { .. } => is_same = false,
+        ExpressionKind::Gather { .. } | ExpressionKind::Combined { .. } => is_same = false,
         _ => {}
     });
     is_same

@@ -44,12 +44,17 @@
 //!
 //! `contract` is the same over several axes, whose elements are in row-major order of the axes as the first operand has them.
 //!
+//! # The order of sums by indices
+//!
+//! `scatter_add` adds one update after the other in ascending order along its axis, each rounded to the type of the result.
+//!
 //! # Random numbers
 //!
 //! Element i of `rand` and `randn`, in row-major order, is drawn from the state `rand_init(seed, i)`, of whose arguments the low 32
 //! bits count, by HIR's `randf` and `randn`, which are `f32`, and converted.
 
 mod elementwise;
+mod indexing;
 mod matmul;
 mod movement;
 mod random;
@@ -190,6 +195,9 @@ fn evaluate_op(
         (TensorOp::Contract, _) => {
             matmul::contract(operands[0], operands[1], [0, 1, 2].map(|index| ints(&attributes[index])), &extents)
         }
+        (TensorOp::Gather, _) => indexing::gather(operands[0], operands[1], &ints(&attributes[0]), &extents),
+        (TensorOp::ScatterAdd, _) => indexing::scatter_add(operands, &ints(&attributes[0]))?,
+        (TensorOp::Contiguous, _) => operands[0].bits.clone(),
         (TensorOp::Concat, _) => movement::concat(operands, &ints(&attributes[0]), &extents),
         (TensorOp::Pad, _) => movement::pad(operands[0], attributes, &extents),
         (TensorOp::Iota, _) => movement::iota(&extents, &ints(&attributes[1]), ty.dtype),

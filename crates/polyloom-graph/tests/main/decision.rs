@@ -28,7 +28,7 @@ fn kernels_store_what_is_dear_and_compute_again_what_is_cheap() {
         &text("negative"),
         &[
             "negative computed by each kernel: 1 operation an element, a store and loads count 16",
-            "kernel 1 apart from kernel 0: 1.4 MB, together 961.2 kB, but a scan is a kernel of its own",
+            "kernel 1 apart from kernel 0: 1.4 MB, together 961.2 kB, but a scan, or a sum by indices, is a kernel of its own",
         ],
     );
     // One kernel stores what two load. With the first of these it would still store it, for the other.
@@ -37,7 +37,7 @@ fn kernels_store_what_is_dear_and_compute_again_what_is_cheap() {
         &[
             "erf stored for several kernels: 30 operations an element, a store and loads count 16",
             "kernel 1 apart from kernel 0: 1.4 MB, together 961.2 kB, but one goes over rows, the other over elements",
-            "kernel 2 apart from kernel 0: 1.9 MB, together 1.4 MB, but a scan is a kernel of its own",
+            "kernel 2 apart from kernel 0: 1.9 MB, together 1.4 MB, but a scan, or a sum by indices, is a kernel of its own",
         ],
     );
 }

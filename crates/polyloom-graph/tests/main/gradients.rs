@@ -1,6 +1,6 @@
 //! Gradients of every op against central differences in float64, to second order.
 
-use crate::support::{check_close, graph, numbers, tensor};
+use crate::support::{body_text, check_close, graph, numbers, tensor};
 use polyloom_graph::op::GradientRule;
 use polyloom_graph::plan::{PlanOptions, plan};
 use polyloom_graph::reference::{DenseTensor, evaluate};
@@ -158,6 +158,15 @@ const CASES: &[GradientCase] = &[
     ("linear %0, %1", &[&[3], &[2, 3]], Any),
     ("windows %0, axes=(0), sizes=(2), steps=(2), dilations=(2)", &[&[7, 2]], Any),
     ("windows %0, axes=(1, 0), sizes=(2, 2), steps=(1, 2), dilations=(1, 1)", &[&[4, 3]], Any),
+    ("contiguous %0", &[&[2, 3]], Any),
+    ("gather %0, %i, axis=0", &[&[3, 2]], Any),
+    ("gather %0, %i, axis=1", &[&[3, 4]], Any),
+    ("take %0, 2, axis=1", &[&[2, 3, 2]], Any),
+    ("take %0, -1, axis=0", &[&[3, 2]], Any),
+    ("take %0, 7, axis=0", &[&[3, 2]], Any),
+    ("embedding %0, 1", &[&[3, 2]], Any),
+    ("scatter_add %0, 1, %1, axis=0", &[&[3, 2], &[4, 2]], Any),
+    ("scatter_add %0, 5, %1, axis=1", &[&[2, 3], &[2, 2]], Any),
     ("conv1d %0, %1, %2", &[&[2, 2, 5], &[3, 2, 2], &[3]], Any),
     ("conv1d %0, %1, stride=(2), padding=(1, 0), dilation=(2), groups=2", &[&[1, 2, 6], &[4, 1, 2]], Any),
     ("conv2d %0, %1, %2, padding=(1)", &[&[1, 2, 3, 3], &[2, 2, 3, 2], &[2]], Any),
@@ -203,7 +212,7 @@ fn typed_case_graph((op, shapes, domain): GradientCase, dtype: Scalar) -> (Graph
         text += &format!("%{index} = input \"x{index}\" : {dtype}{shape:?}\n");
         inputs.push(tensor(dtype, shape, &rest.by_ref().take(n_elements(shape)).collect::<Vec<f64>>()));
     }
-    (graph(&format!("{text}%r = {op}\nreturn %r")), inputs)
+    (graph(&body_text(&text, op)), inputs)
 }
 
 /// Returns the inputs that are floats.
@@ -364,7 +373,7 @@ fn graphs_of_symbols_have_gradients() {
         };
         let text: String = case.1.iter().enumerate().map(input).collect();
         // Ops such as `pad` need the number.
-        let Ok(symbolic) = polyloom_graph::parse_graph(&format!("{text}%r = {}\nreturn %r", case.0)) else { continue };
+        let Ok(symbolic) = polyloom_graph::parse_graph(&body_text(&text, case.0)) else { continue };
         n_symbolic += 1;
         let all_inputs = [inputs.clone(), cotangents(&fixed, &inputs)].concat();
         let results = |graph: &Graph| evaluate(&gradient(graph, &float_inputs(graph)).unwrap(), &all_inputs).unwrap();

@@ -21,13 +21,20 @@ pub(crate) fn apply(op: &str, inputs: &[DenseTensor]) -> DenseTensor {
     evaluate(&graph(&op_text(op, inputs)), inputs).unwrap_or_else(|error| panic!("{op}: {error}")).remove(0)
 }
 
-/// Returns the text of a graph of one op.
+/// Returns the text of a graph of one op, which may use `%i`, an index of shape `[1, 1]` that is 1.
 pub(crate) fn op_text(op: &str, inputs: &[DenseTensor]) -> String {
     let input = |(index, input): (usize, &DenseTensor)| {
         format!("%{index} = input \"x{index}\" : {}{:?}\n", input.dtype, input.extents)
     };
     let inputs: String = inputs.iter().enumerate().map(input).collect();
-    format!("{inputs}%r = {op}\nreturn %r")
+    body_text(&inputs, op)
+}
+
+/// Returns the text of a graph of inputs and one op.
+pub(crate) fn body_text(inputs: &str, op: &str) -> String {
+    let index = "%k = constant 1 : i64[]\n%i = reshape %k, shape=[1, 1]\n";
+    let index = if op.contains("%i") { index } else { "" };
+    format!("{inputs}{index}%r = {op}\nreturn %r")
 }
 
 /// Returns the message of the graph of one op on inputs of these types, such as `f32[2, 3]`.

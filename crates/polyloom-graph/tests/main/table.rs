@@ -62,8 +62,10 @@ fn signatures_have_what_the_rules_ask_for() {
             ShapeRule::Einsum => &["equation"],
             ShapeRule::Convolution(_) => &["stride", "padding", "dilation", "groups"],
             ShapeRule::Pool => &["size", "stride", "padding"],
+            ShapeRule::Gather | ShapeRule::Take | ShapeRule::ScatterAdd => &["axis"],
+            ShapeRule::OneHot => &["classes"],
             ShapeRule::Windows => &["axes", "sizes", "steps", "dilations"],
-            ShapeRule::Broadcast | ShapeRule::First | ShapeRule::Matmul | ShapeRule::Linear => &[],
+            ShapeRule::Broadcast | ShapeRule::First | ShapeRule::Matmul | ShapeRule::Linear | ShapeRule::Embedding => &[],
         };
         assert!(needed.iter().all(|name| has(name)), "{} lacks one of {needed:?}", info.name);
         let gives_dtype = matches!(info.dtype_rule, DtypeRule::Given | DtypeRule::Random);

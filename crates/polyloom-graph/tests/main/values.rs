@@ -174,6 +174,25 @@ fn dropout_zeroes_by_its_seed_and_scales_the_rest() {
     assert_eq!(apply("dropout %0, 42, p=1", &[ones]).numbers(), [0.0; 1000]);
 }
 
+#[test]
+fn indices_tell_which_elements_are_taken_and_added_to() {
+    let x = tensor(F32, &[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let index = tensor(I32, &[4, 1], &[2.0, -1.0, 0.0, 9.0]);
+    let taken = apply("gather %0, %1, axis=0", &[x.clone(), index.clone()]);
+    assert_eq!((taken.extents.clone(), taken.numbers()), (vec![4, 2], vec![5.0, 6.0, 5.0, 6.0, 1.0, 2.0, 5.0, 6.0]));
+    let many = tensor(I32, &[2, 2], &[0.0, 1.0, 2.0, 0.0]);
+    let taken = apply("take %0, %1, axis=0", &[x.clone(), many.clone()]);
+    assert_eq!((taken.extents.clone(), taken.numbers()), (vec![2, 2, 2], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1.0, 2.0]));
+    let taken = apply("take %0, %1, axis=1", &[x.clone(), tensor(I32, &[1, 2], &[1.0, -2.0])]);
+    assert_eq!((taken.extents.clone(), taken.numbers()), (vec![3, 1, 2], vec![2.0, 1.0, 4.0, 3.0, 6.0, 5.0]));
+    assert_eq!(apply("embedding %0, %1", &[x.clone(), many]).extents, [2, 2, 2]);
+    let updates = tensor(F32, &[4, 2], &[10.0, 20.0, 1.0, 2.0, 0.5, 0.25, 100.0, 100.0]);
+    let sums = apply("scatter_add %0, %1, %2, axis=0", &[x, index, updates]);
+    assert_eq!(sums.numbers(), [1.5, 2.25, 3.0, 4.0, 16.0, 28.0]);
+    let hot = apply("one_hot %0, classes=3", &[tensor(I32, &[3], &[1.0, -1.0, 3.0])]);
+    assert_eq!(hot.numbers(), [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+}
+
 /// Every op is evaluated, so that none of the table lacks an evaluator or a decomposition.
 #[test]
 fn every_op_has_a_value() {
@@ -189,6 +208,8 @@ fn every_op_has_a_value() {
             "cast" => ", dtype=f64",
             "group_norm" => ", groups=1",
             "contract" => ", a_labels=(0, 1), b_labels=(1, 2), labels=(0, 2)",
+            "gather" | "take" | "scatter_add" => ", axis=0",
+            "one_hot" => ", classes=3",
             "einsum" => ", equation=\"ij->ji\"",
             "max_pool2d" | "avg_pool2d" => ", size=(2)",
             "windows" => ", axes=(0), sizes=(2), steps=(1), dilations=(1)",
@@ -202,6 +223,10 @@ fn every_op_has_a_value() {
             "conv1d" | "conv2d" => vec!["%2", "%2"],
             "linear" => vec!["%0", "%0", "%1"],
             "einsum" => vec!["%0"],
+            "gather" => vec!["%0", "%3"],
+            "take" | "embedding" => vec!["%0", "1"],
+            "scatter_add" => vec!["%0", "1", "%0"],
+            "one_hot" => vec!["%3"],
             "dropout" => vec!["%0", "1"],
             "rand" | "randn" => vec!["1"],
             _ => vec!["%0"; n_tensors],
@@ -213,8 +238,8 @@ fn every_op_has_a_value() {
         let values = [0.0, 0.5, 0.25, 1.0].map(|x: f64| x.round());
         let image: &[u64] = if info.name == "conv1d" { &[1, 1, 4] } else { &[1, 1, 2, 2] };
         let image = tensor(dtypes[0], image, &values);
-        let inputs = [tensor(dtypes[0], &[2, 2], &values), tensor(dtypes[1], &[2], &[1.0, 0.0]), image];
-        let as_integers = [tensor(I32, &[2, 2], &values), inputs[1].clone(), inputs[2].clone()];
+        let inputs = [tensor(dtypes[0], &[2, 2], &values), tensor(dtypes[1], &[2], &[1.0, 0.0]), image, tensor(I32, &[2, 1], &[1.0, 0.0])];
+        let as_integers = [tensor(I32, &[2, 2], &values), inputs[1].clone(), inputs[2].clone(), inputs[3].clone()];
         let inputs = if parse_graph(&op_text(&text, &inputs)).is_ok() { inputs } else { as_integers };
         let graph = parse_graph(&op_text(&text, &inputs)).unwrap_or_else(|error| panic!("{text}: {error}"));
         let result = evaluate(&graph, &inputs).unwrap_or_else(|error| panic!("{text}: {error}")).remove(0);

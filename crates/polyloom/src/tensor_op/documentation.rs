@@ -66,6 +66,11 @@ pub fn shape_rule_text(rule: ShapeRule) -> &'static str {
         ShapeRule::Convolution(1) => "`[batch, outputs, windows]`.",
         ShapeRule::Convolution(_) => "`[batch, outputs, rows of windows, columns of windows]`.",
         ShapeRule::Pool => "The shape of `x` with the numbers of windows as its last two extents.",
+        ShapeRule::Gather => "The extent of `index` along `axis`; along the others what both broadcast to.",
+        ShapeRule::Take => "The shape of `x` with the axes of `index` in place of `axis`.",
+        ShapeRule::Embedding => "The shape of `index` with the extent of a row at the end.",
+        ShapeRule::ScatterAdd => "The shape of `x`. `updates` differ from it along `axis` alone, and `index` broadcasts to them.",
+        ShapeRule::OneHot => "The shape of `index` with `classes` at the end.",
         ShapeRule::Windows => "The shape of `x` with numbers of windows along `axes`, and `sizes` at the end.",
         ShapeRule::LayerNorm => "The shape of `x`. Weight and bias have the shape of its axes from `axis` on.",
         ShapeRule::GroupNorm => {
@@ -93,6 +98,7 @@ pub fn dtype_rule_text(rule: DtypeRule) -> &'static str {
         DtypeRule::Indexed => "int64.",
         DtypeRule::Given => "`dtype`.",
         DtypeRule::Random => "`dtype`, a float.",
+        DtypeRule::Indices => "That of `x`, promoted with the updates if there are any. Indices are integers.",
         DtypeRule::Seeded | DtypeRule::Classes => "That of the first argument; float64 of integers.",
     }
 }

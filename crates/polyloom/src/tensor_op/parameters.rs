@@ -169,9 +169,11 @@ pub fn stub_signature(parameters: &[OpParameter]) -> String {
                 AttributeKind::Ints if SLICE.iter().any(|(name, _)| *name == parameter.name) => {
                     "int | Sequence[int | None] | None"
                 }
+                AttributeKind::Ints if parameter.default.is_some() => "int | Sequence[int] | None",
                 AttributeKind::Ints | AttributeKind::Shape => "int | Sequence[int]",
                 AttributeKind::OptionalAxis => "int | None",
                 AttributeKind::Axes => "int | Sequence[int] | None",
+                AttributeKind::Text if parameter.default.is_none() => "str",
                 AttributeKind::Text => "str | None",
                 AttributeKind::Dtype => "Any",
             },

@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod convolution;
+mod indexing;
 mod mathematics;
 mod matmul;
 mod movement;
@@ -81,6 +82,9 @@ pub(super) fn gradient_rule(op: TensorOp) -> Option<GradientRuleFn> {
         TensorOp::MatMul => matmul::matmul,
         TensorOp::Contract => matmul::contract,
         TensorOp::Windows => movement::windows,
+        TensorOp::Contiguous => movement::contiguous,
+        TensorOp::Gather => indexing::gather,
+        TensorOp::ScatterAdd => indexing::scatter_add,
         TensorOp::Conv1d | TensorOp::Conv2d => convolution::convolution,
         _ => return None,
     })

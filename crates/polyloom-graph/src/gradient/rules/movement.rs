@@ -127,6 +127,10 @@ pub(super) fn spread_to<'g>(x: TensorExpr<'g>, steps: &[i64], before: &[i64], ex
     if padded.shape() == Shape(sizes.clone()) { padded } else { padded.slice(starts, Shape(sizes)) }
 }
 
+pub(super) fn contiguous<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
+    vec![Some(q.g)]
+}
+
 /// Adds up the elements of all windows at the places that they were taken from.
 pub(super) fn windows<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
     let [axes, sizes, steps, dilations] = [0, 1, 2, 3].map(|index| ints(&q.attributes[index]));

@@ -27,8 +27,9 @@ impl PlanBuffers {
 
     pub(super) fn note_reads(&mut self, graph: &TranslatedGraph, index: usize, draft: &KernelDraft) {
         graph.arena.visit(&draft.roots(), |id| {
-            if let ExpressionKind::Load(Source::Stored(stored), _) | ExpressionKind::Combined { source: stored, .. } =
-                &graph.arena.get(id).kind
+            if let ExpressionKind::Load(Source::Stored(stored), _)
+            | ExpressionKind::Gather { source: Source::Stored(stored), .. }
+            | ExpressionKind::Combined { source: stored, .. } = &graph.arena.get(id).kind
             {
                 self.readers.entry(*stored).or_default().insert(index);
             }

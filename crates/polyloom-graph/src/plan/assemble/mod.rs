@@ -13,7 +13,7 @@ use super::merge::MergedAxes;
 use super::reduction::{RowForm, is_order_free};
 use super::reuse::reuse_buffers;
 use super::spill::SpilledExpression;
-use super::translate::TranslatedGraph;
+use super::translate::{ScatterTarget, TranslatedGraph};
 use super::{FusionPlan, KernelGrid, PlanArg, PlanKernel, PlanOptions, PlanOutput};
 use crate::layout::Layout;
 use crate::reference::{BLOCK_LENGTH, N_LANES};
@@ -96,6 +96,7 @@ impl<'a> BodyAssembler<'a> {
         // Sums of 32 bits, which may wrap, would be made anew for each factor of a product.
         let is_product = matches!(&draft.space, DraftSpace::Rows(space) if matches!(space.form, RowForm::Product(_)));
         let is_wide = is_product
+            || draft.reaches(graph).any(|reach| reach > limit)
             || layouts.iter().any(|layout| {
                 layout.place_range().is_some_and(|(least, most)| most - least > limit)
                     || layout.n_elements() > limit as u64
@@ -144,22 +145,32 @@ impl<'a> BodyAssembler<'a> {
             }
             let address = self.address(Source::Stored(reduction.stored), &reduction.layout);
             let value = self.total(reduction);
-            passes[reduction.pass + 1].row_stores.push(BodyStore { address, value });
+            passes[reduction.pass + 1].row_stores.push(BodyStore { address, value, target: None });
         }
         for store in &draft.stores {
             if !self.buffers.is_needed(self.graph, store.stored, self.index) {
                 continue;
             }
             let value = self.expression(store.value, store.pass);
-            let address = self.address(Source::Stored(store.stored), &store.layout);
+            let source = Source::Stored(store.stored);
+            let store_of = match store.target {
+                None => BodyStore { address: self.address(source, &store.layout), value, target: None },
+                Some(ScatterTarget { index, n, stride }) => {
+                    let index = self.expression(index, store.pass);
+                    let address = self.spanning_address(source, &store.layout, n, stride);
+                    let n = self.integer(NumberRole::Count(n), n as i64);
+                    let stride = self.integer(NumberRole::Distance(stride), stride);
+                    BodyStore { address, value, target: Some((index, n, stride)) }
+                }
+            };
             let pass = &mut passes[store.pass];
             let stores = if store.is_of_row { &mut pass.row_stores } else { &mut pass.element_stores };
-            stores.push(BodyStore { address, value });
+            stores.push(store_of);
         }
         for spilled in self.spilled {
             let value = self.expression(spilled.expression, spilled.pass);
             let address = self.address(Source::Stored(spilled.stored), &spilled.layout);
-            passes[spilled.pass].element_stores.insert(0, BodyStore { address, value });
+            passes[spilled.pass].element_stores.insert(0, BodyStore { address, value, target: None });
         }
         while passes.last().is_some_and(|pass| *pass == BodyPass::default()) {
             passes.pop();
@@ -325,6 +336,15 @@ impl<'a> BodyAssembler<'a> {
                 let pass = operands.iter().map(|operand| of(operand).pass).max().unwrap_or(0);
                 (BodyExpressionKind::Apply(*op, operands), is_of_row, pass)
             }
+            ExpressionKind::Gather { source, layout, index, n, stride } => {
+                let index = self.expression(*index, at);
+                let of_index = &self.expressions[index as usize];
+                let (is_of_row, pass) = (of_index.is_of_row && self.is_of_row(layout), of_index.pass);
+                let address = self.spanning_address(*source, layout, *n, *stride);
+                let n = self.integer(NumberRole::Count(*n), *n as i64);
+                let stride = self.integer(NumberRole::Distance(*stride), *stride);
+                (BodyExpressionKind::Gather { address, index, n, stride }, is_of_row, pass)
+            }
             ExpressionKind::Random(op, seed, place) => {
                 let [seed, place] = [*seed, *place].map(|operand| self.expression(operand, at));
                 let of = |operand: u32| &self.expressions[operand as usize];
@@ -333,7 +353,7 @@ impl<'a> BodyAssembler<'a> {
                 (BodyExpressionKind::Random(*op, seed, place), is_of_row, pass)
             }
             ExpressionKind::Combined { op, order, source, layout, n, distance } => {
-                let address = self.combined_address(*source, layout, *n, *distance);
+                let address = self.spanning_address(Source::Stored(*source), layout, *n, *distance);
                 let n = self.integer(NumberRole::Count(*n), *n as i64);
                 let distance = self.integer(NumberRole::Distance(*distance), *distance);
                 let kind = BodyExpressionKind::Combined { op: *op, order: *order, address, n, distance };
@@ -390,6 +410,23 @@ impl KernelDraft {
         after.chain(self.stores.iter().map(|store| store.pass + 1)).max().unwrap_or(1)
     }
 
+    /// Returns the distances that indices, which are not coordinates, may lead to.
+    fn reaches<'a>(&'a self, graph: &'a TranslatedGraph) -> impl Iterator<Item = i64> + 'a {
+        let reach = |layout: &Layout, n: u64, stride: i64| {
+            let (least, most) = layout.place_range().unwrap_or((0, 0));
+            (most - least).saturating_add(stride.abs().saturating_mul(n as i64))
+        };
+        let mut reaches = Vec::new();
+        graph.arena.visit(&self.roots(), |id| {
+            if let ExpressionKind::Gather { layout, n, stride, .. } = &graph.arena.get(id).kind {
+                reaches.push(reach(layout, *n, *stride));
+            }
+        });
+        let targets = self.stores.iter().filter_map(|store| store.target.map(|target| (&store.layout, target)));
+        reaches.extend(targets.map(|(layout, target)| reach(layout, target.n, target.stride)));
+        reaches.into_iter()
+    }
+
     /// Returns the layouts of all that the kernel accesses.
     fn layouts(&self, graph: &TranslatedGraph) -> Vec<Layout> {
         let stores = self.stores.iter().map(|store| store.layout.clone());
@@ -398,6 +435,7 @@ impl KernelDraft {
         graph.arena.visit(&self.roots(), |id| match &graph.arena.get(id).kind {
             ExpressionKind::Load(_, layout)
             | ExpressionKind::Place(layout)
+            | ExpressionKind::Gather { layout, .. }
             | ExpressionKind::Combined { layout, order: CombineOrder::Lanes | CombineOrder::Pairs, .. } => {
                 layouts.push(layout.clone());
             }

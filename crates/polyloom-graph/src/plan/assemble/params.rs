@@ -31,10 +31,12 @@ impl BodyAssembler<'_> {
         self.address_within(source, layout, least, n)
     }
 
-    pub(super) fn combined_address(&mut self, source: u32, layout: &Layout, n: u64, distance: i64) -> BodyAddress {
+    /// Returns the address of the first of `n` elements that lie at a distance from each other.
+    pub(super) fn spanning_address(&mut self, source: Source, layout: &Layout, n: u64, distance: i64) -> BodyAddress {
         let (least, most) = layout.place_range().unwrap_or((layout.offset, layout.offset));
-        let n_elements = (most - least) as u64 + (n.max(1) - 1) * distance as u64 + 1;
-        self.address_within(Source::Stored(source), layout, least, n_elements)
+        let reach = (n.max(1) - 1) as i64 * distance;
+        let (least, most) = (least + reach.min(0), most + reach.max(0));
+        self.address_within(source, layout, least, (most - least) as u64 + 1)
     }
 
     pub(super) fn address_within(

@@ -190,6 +190,14 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
                 let operands: Vec<Expr<'g>> = operands.iter().map(|&operand| self.value(operand, element)).collect();
                 self.apply(*op, &operands, expression.dtype)
             }
+            BodyExpressionKind::Gather { address, index, n, stride } => {
+                let [n, stride] = [*n, *stride].map(|param| self.params[param as usize]);
+                let index = self.counted(self.value(*index, element), n);
+                let zero = self.b.int(Scalar::I64, 0);
+                let index = self.widened(index.max(zero).min(n.cast(Scalar::I64) - 1));
+                let place = self.place(&address.place, &element.inner) + index * stride;
+                self.params[address.array as usize].load(&[place])
+            }
             BodyExpressionKind::Random(op, seed, place) => {
                 let seed = self.value(*seed, element).cast(Scalar::I32);
                 let place = self.value(*place, element).cast(Scalar::I32);
@@ -210,6 +218,12 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         let known = if expression.is_of_row { &self.of_row } else { &element.values };
         known.borrow_mut()[index as usize] = Some(value);
         value
+    }
+
+    /// Counts an index below 0 from the end of `n` elements.
+    fn counted(&self, index: Expr<'g>, n: Expr<'g>) -> Expr<'g> {
+        let index = if index.scalar() == Scalar::I64 { index } else { index.cast(Scalar::I64) };
+        index.lt(0).select(index + n.cast(Scalar::I64), index)
     }
 
     fn constant(&self, dtype: Scalar, bits: u64) -> Expr<'g> {

@@ -55,6 +55,7 @@ impl<'g> BodyEmitter<'_, 'g> {
             }
             match &expression.kind {
                 crate::plan::body::BodyExpressionKind::Apply(_, operands) => needed.extend(operands),
+                crate::plan::body::BodyExpressionKind::Gather { index, .. } => needed.push(*index),
                 crate::plan::body::BodyExpressionKind::Random(_, seed, place) => needed.extend([seed, place]),
                 _ => {}
             }

@@ -1,10 +1,11 @@
-//! Scans: a thread goes along its row, in the order of [`crate::reference`].
+//! Scans, and sums by indices: a thread goes along its row, in the order of [`crate::reference`].
 
-use super::BodyEmitter;
+use super::{BodyEmitter, Element};
 use crate::op::TensorOp;
+use crate::plan::body::BodyStore;
 use crate::plan::reduction::accumulator;
 use crate::reference::BLOCK_LENGTH;
-use polyloom_ir::{Expr, Op};
+use polyloom_ir::{Expr, Op, Scalar};
 
 impl<'g> BodyEmitter<'_, 'g> {
     pub(super) fn scan(&self) {
@@ -38,5 +39,27 @@ impl<'g> BodyEmitter<'_, 'g> {
                 [combine(has_carry, carry, chain)]
             });
         }
+        for store in self.body.passes.iter().flat_map(|pass| &pass.element_stores) {
+            self.b.for_range(0, length, 1, [], |place, []| {
+                self.add_by_index(store, &self.element(place));
+                []
+            });
+        }
+    }
+
+    /// Adds a value to the element that an index tells, if there is one.
+    fn add_by_index(&self, store: &BodyStore, element: &Element<'g>) {
+        let Some((index, n, stride)) = store.target else { return };
+        let [n, stride] = [n, stride].map(|param| self.params[param as usize]);
+        let index = self.counted(self.value(index, element), n);
+        let value = self.value(store.value, element);
+        let is_within = index.ge(0) & index.lt(n.cast(Scalar::I64));
+        self.b.if_then(is_within, || {
+            let place = self.place(&store.address.place, &element.inner) + self.widened(index) * stride;
+            let array = self.params[store.address.array as usize];
+            let old = array.load(&[place]);
+            let sum = self.apply(TensorOp::Add, &[old, value], old.scalar());
+            array.store(&[place], sum);
+        });
     }
 }

@@ -41,8 +41,22 @@ pub(super) enum StoredKind {
     Reduction { op: TensorOp, operands: Vec<ExpressionId>, space: ReductionSpace },
     /// Along the last axis of the operand, each from those before it; with where they are stored.
     Scan { op: TensorOp, operand: ExpressionId, extents: Vec<u64>, layout: Layout },
+    /// Each by itself, and then updates are added, in ascending order along the last axis of their extents, to those of them
+    /// that an index tells.
+    Scattered { base: ExpressionId, updates: ExpressionId, extents: Vec<u64>, layout: Layout, target: ScatterTarget },
     /// In parts, each by itself, with where the parts lie; the rest is a constant.
     Assembled { parts: Vec<(ExpressionId, Layout)>, fill: Option<ExpressionId> },
+}
+
+/// The elements that an update may be added to.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct ScatterTarget {
+    /// Which of them it is. Below 0 it counts from the end; an update with an index out of range is left out.
+    pub(super) index: ExpressionId,
+    /// Their number.
+    pub(super) n: u64,
+    /// Their distance.
+    pub(super) stride: i64,
 }
 
 /// A graph as expressions and stored values, each after those that it reads.
@@ -145,6 +159,9 @@ impl Translator<'_> {
             (TensorOp::Cumsum | TensorOp::Cumprod, _) => self.scan(op, &operands[0], int(&attributes[0]), dtype),
             (TensorOp::MatMul, _) => self.multiply(&operands[0], &operands[1], extents, dtype),
             (TensorOp::Contract, _) => self.contract(&call, &operands[0], &operands[1]),
+            (TensorOp::Gather, _) => self.gather(&operands[0], &operands[1], int(&attributes[0]) as usize, extents),
+            (TensorOp::ScatterAdd, _) => self.scatter_add(&operands, int(&attributes[0]) as usize, dtype),
+            (TensorOp::Contiguous, _) => self.load_stored(operands[0].expression, extents),
             (TensorOp::Concat, _) => self.concat(&operands, int(&attributes[0]) as usize, extents, dtype),
             (TensorOp::Pad, _) => self.pad(&operands[0], attributes, extents, dtype),
             (TensorOp::Iota, _) => {
@@ -201,7 +218,7 @@ impl Translator<'_> {
     fn count(&self, expressions: &[ExpressionId]) -> (usize, usize) {
         let (mut n_ops, mut n_loads) = (0, 0);
         self.arena.visit(expressions, |id| match self.arena.get(id).kind {
-            ExpressionKind::Load(..) => n_loads += 1,
+            ExpressionKind::Load(..) | ExpressionKind::Gather { .. } => n_loads += 1,
             ExpressionKind::Constant(_) | ExpressionKind::Count(_) | ExpressionKind::Number(_) => {}
             _ => n_ops += 1,
         });
@@ -216,7 +233,9 @@ impl Translator<'_> {
                 let kind = &self.stored[*stored as usize].kind;
                 has_elements |= !matches!(kind, StoredKind::Reduction { .. });
             }
-            ExpressionKind::Load(..) | ExpressionKind::Combined { .. } => has_elements = true,
+            ExpressionKind::Load(..) | ExpressionKind::Gather { .. } | ExpressionKind::Combined { .. } => {
+                has_elements = true;
+            }
             _ => {}
         });
         has_elements

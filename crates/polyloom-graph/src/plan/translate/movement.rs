@@ -1,6 +1,6 @@
 //! Views, and ops whose results are put together from parts.
 
-use super::{StoredKind, TranslatedValue, Translator, ints};
+use super::{ScatterTarget, StoredKind, TranslatedValue, Translator, ints};
 use crate::attribute::AttributeValue;
 use crate::builder::convert;
 use crate::layout::Layout;
@@ -18,6 +18,45 @@ impl Translator<'_> {
         let kind = StoredKind::Scan { op, operand: rows, extents: layout.extents.clone(), layout };
         let stored = self.store(dtype, &operand.extents, kind);
         self.load(stored, Layout::dense(&operand.extents))
+    }
+
+    pub(super) fn gather(
+        &mut self,
+        x: &TranslatedValue,
+        index: &TranslatedValue,
+        axis: usize,
+        extents: &[u64],
+    ) -> ExpressionId {
+        let loaded = match self.arena.get(x.expression).kind {
+            ExpressionKind::Load(..) => x.expression,
+            _ => self.load_stored(x.expression, &x.extents),
+        };
+        let index = self.broadcast(index, extents);
+        let dtype = self.arena.dtype(loaded);
+        let ExpressionKind::Load(source, layout) = self.arena.get(loaded).kind.clone() else { return loaded };
+        let (n, stride) = (layout.extents[axis], layout.strides[axis]);
+        let mut first = layout;
+        first.extents[axis] = 1;
+        let layout = first.broadcast_to(extents);
+        self.arena.intern(ExpressionKind::Gather { source, layout, index, n, stride }, dtype)
+    }
+
+    pub(super) fn scatter_add(&mut self, operands: &[TranslatedValue], axis: usize, dtype: Scalar) -> ExpressionId {
+        let [x, index, updates] = operands else { return operands[0].expression };
+        let rank = x.extents.len();
+        let order: Vec<usize> = (0..rank).filter(|&other| other != axis).chain([axis]).collect();
+        let rows = ViewMap::Permute(order.clone());
+        let index = self.broadcast(index, &updates.extents);
+        let index = self.viewed(index, &updates.extents, &rows);
+        let ordered = self.viewed(updates.expression, &updates.extents, &rows);
+        let mut layout = Layout::dense(&x.extents).permuted(&order);
+        let target = ScatterTarget { index, n: x.extents[axis], stride: layout.strides[rank - 1] };
+        let extents: Vec<u64> = order.iter().map(|&axis| updates.extents[axis]).collect();
+        layout.extents.clone_from(&extents);
+        layout.strides[rank - 1] = 0;
+        let kind = StoredKind::Scattered { base: x.expression, updates: ordered, extents, layout, target };
+        let stored = self.store(dtype, &x.extents, kind);
+        self.load(stored, Layout::dense(&x.extents))
     }
 
     pub(super) fn concat(
