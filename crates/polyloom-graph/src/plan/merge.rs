@@ -87,12 +87,12 @@ impl MergedAxes {
         })
     }
 
-    /// Returns the axis before the last, if rows along the last one are short, but as long as blocks have threads or half of
-    /// that, and there are many along it.
+    /// Returns the axis before the last, if rows along the last one are short, but fill a good part of blocks of threads, and
+    /// there are many along it.
     pub(super) fn axis_of_narrow_rows(&self) -> Option<usize> {
         let n_lanes = N_LANES as u64;
         match self.outer[..] {
-            [.., rows, columns] if rows >= n_lanes && (columns == n_lanes || 2 * columns == n_lanes) => {
+            [.., rows, columns] if (n_lanes / 2..MIN_ROW).contains(&columns) && rows >= n_lanes / 2 => {
                 self.inner.is_empty().then_some(self.outer.len() - 2)
             }
             _ => None,

@@ -52,6 +52,8 @@ pub(super) struct ProductTile {
 /// The sizes of a product, with what is known of its factors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProductSize {
+    /// The number of matrices.
+    pub(super) n_matrices: u64,
     pub(super) rows: u64,
     pub(super) columns: u64,
     pub(super) length: u64,
@@ -70,8 +72,8 @@ impl ProductTile {
 
     /// Chooses a tile; `None` if a thread should compute each element.
     pub(super) fn choose(size: &ProductSize, options: &PlanOptions) -> Option<ProductTile> {
-        let ProductSize { rows, columns, length, dtype, has_dense_rows, can_be_packed } = *size;
-        let n_flops = rows.saturating_mul(columns).saturating_mul(length);
+        let ProductSize { n_matrices, rows, columns, length, dtype, has_dense_rows, can_be_packed } = *size;
+        let n_flops = n_matrices.saturating_mul(rows).saturating_mul(columns).saturating_mul(length);
         if dtype == Scalar::Bool || columns < MIN_COLUMNS || n_flops < MIN_FLOPS || length == 0 {
             return None;
         }
@@ -98,7 +100,7 @@ impl TileShape {
 
     /// Estimates a good shape.
     fn estimate(size: &ProductSize, options: &PlanOptions) -> TileShape {
-        let ProductSize { rows, columns, length, dtype, .. } = *size;
+        let ProductSize { n_matrices, rows, columns, length, dtype, .. } = *size;
         let bytes = u64::from(accumulator(dtype).bytes());
         let tile_columns = choose_columns(columns, 2 * u64::from(options.vector_bytes) / bytes);
         let most_rows = if options.vector_bytes >= 64 { MAX_ROWS } else { MAX_ROWS_OF_FEW_REGISTERS };
@@ -109,7 +111,7 @@ impl TileShape {
         let packs_right = n_tall >= 4 && columns * panel_bytes > CACHE_BYTES;
         let packs_left = n_wide >= 4 && rows * panel_bytes > CACHE_BYTES;
         // All workers have some blocks, of as many tiles as have their left factors in cache.
-        let n_fair = (n_tall * n_wide).div_ceil(4 * u64::from(options.n_workers));
+        let n_fair = (n_matrices * n_tall * n_wide).div_ceil(4 * u64::from(options.n_workers));
         let n_near = GROUP_BYTES / (most_rows * panel_bytes).max(1);
         let n_grouped = n_near.min(n_fair).clamp(1, MAX_GROUPED.into()) as u32;
         TileShape {

@@ -120,7 +120,9 @@ impl Translator<'_> {
         let batch = labels.iter().copied().filter(|&label| label != row && label != column);
         let outer: Vec<Label> = batch.chain([row, column]).collect();
         let length = sums.iter().map(|&label| extent_of(label)).product();
+        let n_matrices = outer[..outer.len() - 2].iter().map(|&label| extent_of(label)).product();
         let size = ProductSize {
+            n_matrices,
             rows: extent_of(row),
             columns: extent_of(column),
             length,
