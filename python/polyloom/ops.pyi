@@ -894,6 +894,13 @@ def flip(x: TensorLike, axes: int | Sequence[int] | None = None) -> Any:
     Element type: Promoted, as in NumPy 2: Python numbers take the type of tensors.
     """
 
+def windows(x: TensorLike, axes: int | Sequence[int], sizes: int | Sequence[int], steps: int | Sequence[int | None] | None, dilations: int | Sequence[int]) -> Any:
+    """Cuts ``axes`` into windows, which may overlap: such an axis numbers windows, ``steps[i]`` apart, and a new one at the end has the ``sizes[i]`` elements of each, ``dilations[i]`` apart.
+
+    Shape: The shape of `x` with numbers of windows along `axes`, and `sizes` at the end.
+    Element type: Promoted, as in NumPy 2: Python numbers take the type of tensors.
+    """
+
 def broadcast_to(x: TensorLike, shape: int | Sequence[int]) -> Any:
     """Repeats elements along new leading axes and axes of extent 1.
 
@@ -906,6 +913,62 @@ def expand(x: TensorLike, shape: int | Sequence[int]) -> Any:
 
     Shape: `shape`.
     Element type: Promoted, as in NumPy 2: Python numbers take the type of tensors.
+    """
+
+def contiguous(x: TensorLike) -> Any:
+    """Copies into memory without gaps, in row-major order.
+
+    Shape: The shape of the first argument.
+    Element type: Promoted, as in NumPy 2: Python numbers take the type of tensors.
+    """
+
+def copy(x: TensorLike) -> Any:
+    """Copies into memory without gaps, in row-major order.
+
+    Shape: The shape of the first argument.
+    Element type: Promoted, as in NumPy 2: Python numbers take the type of tensors.
+    """
+
+def gather(x: TensorLike, index: TensorLike, axis: int) -> Any:
+    """Takes, at each place, the element along an axis that an index tells, as NumPy's ``take_along_axis``: ``index`` has as many axes as ``x``, and the others broadcast. An index below 0 counts from the end, and one that is out of range is the nearest that is not.
+
+    Shape: The extent of `index` along `axis`; along the others what both broadcast to.
+    Element type: That of `x`, promoted with the updates if there are any. Indices are integers.
+    """
+
+def take_along_axis(x: TensorLike, index: TensorLike, axis: int) -> Any:
+    """Takes, at each place, the element along an axis that an index tells, as NumPy's ``take_along_axis``: ``index`` has as many axes as ``x``, and the others broadcast. An index below 0 counts from the end, and one that is out of range is the nearest that is not.
+
+    Shape: The extent of `index` along `axis`; along the others what both broadcast to.
+    Element type: That of `x`, promoted with the updates if there are any. Indices are integers.
+    """
+
+def take(x: TensorLike, index: TensorLike, axis: int) -> Any:
+    """Takes the slices of an axis that indices tell, as NumPy's ``take``. Indices are as those of ``gather``.
+
+    Shape: The shape of `x` with the axes of `index` in place of `axis`.
+    Element type: That of `x`, promoted with the updates if there are any. Indices are integers.
+    """
+
+def embedding(weight: TensorLike, index: TensorLike) -> Any:
+    """Takes the rows of ``weight`` that indices tell: the vectors of tokens.
+
+    Shape: The shape of `index` with the extent of a row at the end.
+    Element type: That of `x`, promoted with the updates if there are any. Indices are integers.
+    """
+
+def scatter_add(x: TensorLike, index: TensorLike, updates: TensorLike, axis: int) -> Any:
+    """Adds ``updates`` to the elements of ``x`` along an axis that ``index`` tells, one after the other in ascending order, so that the result is the same each time. An index below 0 counts from the end; an update with one that is out of range is left out.
+
+    Shape: The shape of `x`. `updates` differ from it along `axis` alone, and `index` broadcasts to them.
+    Element type: That of `x`, promoted with the updates if there are any. Indices are integers.
+    """
+
+def one_hot(index: TensorLike, classes: int, dtype: Any = "float32") -> Any:
+    """1 at each class along a new last axis and 0 elsewhere; 0 everywhere for an index that is no class.
+
+    Shape: The shape of `index` with `classes` at the end.
+    Element type: `dtype`.
     """
 
 def concat(x: Sequence[TensorLike], axis: int = 0) -> Any:
@@ -985,6 +1048,55 @@ def matmul(a: TensorLike, b: TensorLike) -> Any:
     Element type: Promoted, as in NumPy 2: Python numbers take the type of tensors.
     """
 
+def contract(a: TensorLike, b: TensorLike, a_labels: int | Sequence[int], b_labels: int | Sequence[int], labels: int | Sequence[int]) -> Any:
+    """Multiplies and sums. Each axis of ``a``, of ``b`` and of the result has a label, which is a number, and axes of one label have one extent. Labels that the result lacks are of both operands and are summed over: a chain as that of ``matmul``, whose elements are in row-major order of these axes as ``a`` has them.
+
+    Shape: The extents of `labels`.
+    Element type: Promoted, as in NumPy 2: Python numbers take the type of tensors.
+    """
+
+def einsum(equation: str, a: TensorLike, b: TensorLike | None = None, c: TensorLike | None = None, d: TensorLike | None = None) -> Any:
+    """Multiplies tensors and sums, as NumPy's ``einsum`` of an equation such as ``"ij,jk->ik"``. More than two are multiplied from the left on.
+
+    Shape: The extents of the letters after `->`.
+    Element type: Promoted, as in NumPy 2: Python numbers take the type of tensors.
+    """
+
+def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Any:
+    """``x @ transpose(weight) + bias``, for a weight of shape ``[outputs, inputs]``.
+
+    Shape: The shape of `x` with the number of outputs as its last extent.
+    Element type: Promoted, as in NumPy 2; bool is refused.
+    """
+
+def conv1d(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: int | Sequence[int] | None = None, padding: int | Sequence[int] | None = None, dilation: int | Sequence[int] | None = None, groups: int = 1) -> Any:
+    """Convolves ``x``, ``[batch, channels, length]``, with ``weight``, ``[outputs, channels / groups, size]``, and adds ``bias``, of one element for each output. Zeros are added on both sides: so many as ``padding``, or as its two numbers say.
+
+    Shape: `[batch, outputs, windows]`.
+    Element type: Promoted, as in NumPy 2; bool is refused.
+    """
+
+def conv2d(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: int | Sequence[int] | None = None, padding: int | Sequence[int] | None = None, dilation: int | Sequence[int] | None = None, groups: int = 1) -> Any:
+    """Convolves ``x``, ``[batch, channels, height, width]``, with ``weight``, ``[outputs, channels / groups, rows, columns]``, and adds ``bias``, of one element for each output. Zeros are added around each axis: so many as ``padding`` has for it, or pairs of them.
+
+    Shape: `[batch, outputs, rows of windows, columns of windows]`.
+    Element type: Promoted, as in NumPy 2; bool is refused.
+    """
+
+def max_pool2d(x: TensorLike, size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] | None = None, dilation: int | Sequence[int] | None = None) -> Any:
+    """The largest element of each window over the last two axes; NaN if one is. A window is of ``size`` and moves by ``stride``, its own size if none is given. What ``padding`` adds is below all numbers.
+
+    Shape: The shape of `x` with the numbers of windows as its last two extents.
+    Element type: Promoted, as in NumPy 2: Python numbers take the type of tensors.
+    """
+
+def avg_pool2d(x: TensorLike, size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] | None = None, count_padding: bool = False) -> Any:
+    """The mean of each window over the last two axes, as of ``max_pool2d``. What ``padding`` adds counts only if ``count_padding``.
+
+    Shape: The shape of `x` with the numbers of windows as its last two extents.
+    Element type: Promoted; float64 of integers.
+    """
+
 __all__ = [
     "abs",
     "absolute",
@@ -1010,6 +1122,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "avg_pool2d",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
@@ -1022,6 +1135,11 @@ __all__ = [
     "clip",
     "concat",
     "concatenate",
+    "contiguous",
+    "contract",
+    "conv1d",
+    "conv2d",
+    "copy",
     "copysign",
     "cos",
     "cosh",
@@ -1031,7 +1149,9 @@ __all__ = [
     "div",
     "divide",
     "dropout",
+    "einsum",
     "element_count",
+    "embedding",
     "eq",
     "equal",
     "erf",
@@ -1043,6 +1163,7 @@ __all__ = [
     "flip",
     "floor",
     "floor_divide",
+    "gather",
     "ge",
     "gelu",
     "greater",
@@ -1061,6 +1182,7 @@ __all__ = [
     "left_shift",
     "less",
     "less_equal",
+    "linear",
     "log",
     "log10",
     "log1p",
@@ -1074,6 +1196,7 @@ __all__ = [
     "lt",
     "matmul",
     "max",
+    "max_pool2d",
     "maximum",
     "mean",
     "min",
@@ -1086,6 +1209,7 @@ __all__ = [
     "negative",
     "norm",
     "not_equal",
+    "one_hot",
     "pad",
     "permute",
     "pow",
@@ -1101,6 +1225,7 @@ __all__ = [
     "rms_norm",
     "round",
     "rsqrt",
+    "scatter_add",
     "sigmoid",
     "sign",
     "silu",
@@ -1118,6 +1243,8 @@ __all__ = [
     "sum",
     "swapaxes",
     "swish",
+    "take",
+    "take_along_axis",
     "tan",
     "tanh",
     "tile",
@@ -1126,4 +1253,5 @@ __all__ = [
     "trunc",
     "var",
     "where",
+    "windows",
 ]
