@@ -1,5 +1,6 @@
 //! From a kernel to LLVM IR, assembly, object files and the back end's own object format.
 
+use crate::fatal::{self, LlvmFailure};
 use crate::ir::{IrEmitter, diagnostics};
 use crate::target::{self, HostProcessor, OptimizationEffort, OptimizerMode};
 use inkwell::context::Context;
@@ -10,37 +11,84 @@ use polyloom_codegen::{CodeObject, CodegenError, Form};
 pub(crate) const ENTRY: &str = "polyloom_kernel";
 
 /// Readable or linkable forms of what `lower` puts into a module, code for `processor`, in the order of their making:
-/// LLVM IR before what is generated of it, which changes it. `lower` gives where LLVM looks for vectors in it.
+/// LLVM IR before what is generated of it, which changes it. `lower` gives where LLVM looks for vectors in it; it runs a
+/// second time where the lowered IR is needed for a report.
+///
+/// # Errors
+///
+/// Those of `lower`, and LLVM's. After a fatal one the error names a file with LLVM IR: as it came from `lower` if the
+/// optimiser met the error, as code generation has it otherwise.
 pub(crate) fn emit(
     processor: &HostProcessor,
     name: &str,
     forms: &[Form],
-    lower: impl FnOnce(&IrEmitter<'_>) -> Result<OptimizerMode, CodegenError>,
+    lower: impl Fn(&IrEmitter<'_>) -> Result<OptimizerMode, CodegenError>,
 ) -> Result<Vec<Vec<u8>>, CodegenError> {
     let context = Context::create();
     diagnostics::collect(&context);
     let llvm = context.create_module(name);
-    target::prepare(processor, &llvm)?;
-    let mode = lower(&IrEmitter::new(&context, &llvm))?;
-    verify(&llvm)?;
-    let effort = OptimizationEffort::for_module(&llvm);
     let mut is_optimized = false;
+    let message = match emit_module(processor, &context, &llvm, forms, &lower, &mut is_optimized) {
+        Ok(made) => {
+            return match diagnostics::error() {
+                Some(error) => Err(CodegenError::new(format!("LLVM cannot compile this kernel: {error}"))),
+                None => Ok(made),
+            };
+        }
+        Err(LlvmFailure::Returned(error)) => return Err(error),
+        Err(LlvmFailure::Fatal(message)) => message,
+    };
+    let ir = match is_optimized {
+        true => llvm.print_to_string().to_string(),
+        // A pass may have stopped in the middle of a change.
+        false => lowered_ir(processor, name, &lower),
+    };
+    // What LLVM has left behind may refer to them.
+    std::mem::forget(llvm);
+    std::mem::forget(context);
+    Err(fatal::describe(&message, &ir))
+}
+
+/// Makes the forms, with an empty module. Sets `is_optimized` once the optimiser is through.
+fn emit_module<'ctx>(
+    processor: &HostProcessor,
+    context: &'ctx Context,
+    llvm: &LlvmModule<'ctx>,
+    forms: &[Form],
+    lower: &impl Fn(&IrEmitter<'_>) -> Result<OptimizerMode, CodegenError>,
+    is_optimized: &mut bool,
+) -> Result<Vec<Vec<u8>>, LlvmFailure> {
+    target::prepare(processor, llvm)?;
+    let mode = lower(&IrEmitter::new(context, llvm))?;
+    verify(llvm)?;
+    let effort = OptimizationEffort::for_module(llvm);
     let mut made = Vec::with_capacity(forms.len());
     for form in forms {
-        if !matches!(form, Form::LlvmIr | Form::GpuLlvmIr) && !is_optimized {
-            target::optimize(processor, &llvm, mode, effort)?;
-            is_optimized = true;
+        if !matches!(form, Form::LlvmIr | Form::GpuLlvmIr) && !*is_optimized {
+            target::optimize(processor, llvm, mode, effort)?;
+            *is_optimized = true;
         }
         made.push(match form {
-            Form::Asm | Form::Ptx => target::generate(processor, &llvm, true, effort)?,
-            Form::Obj => target::generate(processor, &llvm, false, effort)?,
+            Form::Asm | Form::Ptx => target::generate(processor, llvm, true, effort)?,
+            Form::Obj => target::generate(processor, llvm, false, effort)?,
             _ => llvm.print_to_string().to_string().into_bytes(),
         });
     }
-    match diagnostics::error() {
-        Some(error) => Err(CodegenError::new(format!("LLVM cannot compile this kernel: {error}"))),
-        None => Ok(made),
-    }
+    Ok(made)
+}
+
+/// The text of what `lower` makes, in a context of its own.
+fn lowered_ir(
+    processor: &HostProcessor,
+    name: &str,
+    lower: &impl Fn(&IrEmitter<'_>) -> Result<OptimizerMode, CodegenError>,
+) -> String {
+    let context = Context::create();
+    let llvm = context.create_module(name);
+    // It has been lowered once without an error.
+    let _ = target::prepare(processor, &llvm);
+    let _ = lower(&IrEmitter::new(&context, &llvm));
+    llvm.print_to_string().to_string()
 }
 
 /// LLVM's own check of the lowering. Released code goes without, because it costs more than it finds there.
@@ -79,6 +127,6 @@ pub(crate) fn unwrap(object: &CodeObject) -> Result<&[u8], CodegenError> {
 }
 
 /// FNV-1a over 64 bits. It finds damage, not malice.
-fn checksum(bytes: &[u8]) -> u64 {
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &b| (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
 }

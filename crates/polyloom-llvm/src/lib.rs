@@ -9,12 +9,14 @@
 //! * [`lower`]: HIR to LLVM IR.
 //! * [`emit`]: the forms a kernel can be had in.
 //! * [`jit`]: object code to callable code.
+//! * [`fatal`]: LLVM's fatal errors, as errors of one compilation.
 //! * [`gpu`]: kernels for GPUs.
 //!
 //! Architecture invariant: every compilation has an LLVM context of its own, so any number may run at once, and
 //! generated code needs no symbol of the process beyond what LLVM itself calls (`memcpy`, `fma` on old processors).
 
 mod emit;
+mod fatal;
 mod gpu;
 mod ir;
 mod jit;

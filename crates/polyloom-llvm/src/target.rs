@@ -3,14 +3,21 @@
 //! The kernel is vectorised by the lowering, so the pass pipeline leaves out what would look for vectors again, and
 //! keeps what cleans up straight-line code and loops.
 
+use crate::fatal::{self, LlvmFailure};
 use inkwell::OptimizationLevel;
+use inkwell::llvm_sys::core::LLVMDisposeMessage;
+use inkwell::llvm_sys::error::{LLVMDisposeErrorMessage, LLVMGetErrorMessage};
+use inkwell::llvm_sys::target_machine::LLVMCodeGenFileType;
+use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{
-    CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine, TargetMachineOptions, TargetTriple,
+    CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetMachineOptions, TargetTriple,
 };
 use polyloom_codegen::{CodegenError, vector_bytes};
 use std::cell::RefCell;
+use std::ffi::{CStr, CString};
+use std::ptr::null_mut;
 use std::sync::OnceLock;
 
 /// The threads of one GPU, as a scope of atomic operations.
@@ -133,20 +140,36 @@ thread_local! {
 
 fn with_machine<R>(
     processor: &HostProcessor,
-    work: impl FnOnce(&TargetMachine) -> Result<R, CodegenError>,
-) -> Result<R, CodegenError> {
+    work: impl FnOnce(&TargetMachine) -> Result<R, LlvmFailure>,
+) -> Result<R, LlvmFailure> {
     MACHINES.with_borrow_mut(|machines| {
         let cached = &mut machines[usize::from(processor.is_gpu)];
-        let machine = match cached {
-            Some((known, machine)) if known == processor => machine,
-            _ => &mut cached.insert((processor.clone(), processor.machine(OptimizationLevel::Default)?)).1,
+        let (known, machine) = match cached.take() {
+            Some(cached) if cached.0 == *processor => cached,
+            _ => (processor.clone(), processor.machine(OptimizationLevel::Default)?),
         };
-        work(machine)
+        let (result, machine) = run_with(machine, work);
+        *cached = machine.map(|machine| (known, machine));
+        result
     })
 }
 
+/// Runs `work` with a target machine, and returns the machine unless a fatal error has made it useless.
+fn run_with<R>(
+    machine: TargetMachine,
+    work: impl FnOnce(&TargetMachine) -> Result<R, LlvmFailure>,
+) -> (Result<R, LlvmFailure>, Option<TargetMachine>) {
+    let result = work(&machine);
+    if matches!(result, Err(LlvmFailure::Fatal(_))) {
+        // What LLVM has left behind may refer to it.
+        std::mem::forget(machine);
+        return (result, None);
+    }
+    (result, Some(machine))
+}
+
 /// Tells the module what machine it is for. Comes before lowering, because the data layout decides how constants fold.
-pub(crate) fn prepare(processor: &HostProcessor, module: &Module<'_>) -> Result<(), CodegenError> {
+pub(crate) fn prepare(processor: &HostProcessor, module: &Module<'_>) -> Result<(), LlvmFailure> {
     with_machine(processor, |machine| {
         module.set_triple(&machine.get_triple());
         module.set_data_layout(&machine.get_target_data().get_data_layout());
@@ -211,7 +234,7 @@ pub(crate) fn optimize(
     module: &Module<'_>,
     mode: OptimizerMode,
     effort: OptimizationEffort,
-) -> Result<(), CodegenError> {
+) -> Result<(), LlvmFailure> {
     with_machine(processor, |machine| {
         let options = PassBuilderOptions::create();
         options.set_loop_vectorization(mode.loops);
@@ -227,7 +250,19 @@ pub(crate) fn optimize(
                 _ => "default<O2>",
             },
         };
-        module.run_passes(passes, machine, options).map_err(|e| CodegenError::new(e.to_string()))
+        let passes = CString::new(passes).map_err(|e| CodegenError::new(e.to_string()))?;
+        // SAFETY: all four are alive, and the message of an error is freed once, after it is copied.
+        fatal::catch(|| unsafe {
+            let error =
+                fatal::LLVMRunPasses(module.as_mut_ptr(), passes.as_ptr(), machine.as_mut_ptr(), options.as_mut_ptr());
+            if error.is_null() {
+                return Ok(());
+            }
+            let message = LLVMGetErrorMessage(error);
+            let text = CStr::from_ptr(message).to_string_lossy().into_owned();
+            LLVMDisposeErrorMessage(message);
+            Err(CodegenError::new(text))
+        })
     })
 }
 
@@ -237,20 +272,43 @@ pub(crate) fn generate(
     module: &Module<'_>,
     assembly: bool,
     effort: OptimizationEffort,
-) -> Result<Vec<u8>, CodegenError> {
-    let kind = if assembly { FileType::Assembly } else { FileType::Object };
+) -> Result<Vec<u8>, LlvmFailure> {
     let write = |machine: &TargetMachine| {
-        machine
-            .write_to_memory_buffer(module, kind)
-            .map(|buffer| match assembly {
-                true => buffer.as_slice().split(|&b| b == 0).next().unwrap_or_default().to_vec(),
-                false => buffer.as_slice().to_vec(),
-            })
-            .map_err(|e| CodegenError::new(e.to_string()))
+        let bytes = write_code(machine, module, assembly)?;
+        Ok(match assembly {
+            true => bytes.as_slice().split(|&b| b == 0).next().unwrap_or_default().to_vec(),
+            false => bytes.as_slice().to_vec(),
+        })
     };
     match effort {
         OptimizationEffort::Full => with_machine(processor, write),
         // Code generation has passes of its own, which it runs for code that is to be good.
-        OptimizationEffort::Linear => write(&processor.machine(OptimizationLevel::None)?),
+        OptimizationEffort::Linear => run_with(processor.machine(OptimizationLevel::None)?, write).0,
     }
+}
+
+fn write_code(
+    machine: &TargetMachine,
+    module: &Module<'_>,
+    assembly: bool,
+) -> Result<MemoryBuffer<'static>, LlvmFailure> {
+    let kind = if assembly { LLVMCodeGenFileType::LLVMAssemblyFile } else { LLVMCodeGenFileType::LLVMObjectFile };
+    let (mut message, mut buffer) = (null_mut(), null_mut());
+    // SAFETY: machine and module are alive. LLVM returns 0 and a buffer of our own, or a message, which is freed once,
+    // after it is copied.
+    fatal::catch(|| unsafe {
+        let has_failed = fatal::LLVMTargetMachineEmitToMemoryBuffer(
+            machine.as_mut_ptr(),
+            module.as_mut_ptr(),
+            kind,
+            &mut message,
+            &mut buffer,
+        );
+        if has_failed == 0 {
+            return Ok(MemoryBuffer::new(buffer));
+        }
+        let text = CStr::from_ptr(message).to_string_lossy().into_owned();
+        LLVMDisposeMessage(message);
+        Err(CodegenError::new(text))
+    })
 }

@@ -7,7 +7,7 @@ use crate::text::TextEmitter;
 use polyloom_codegen::cpp::TextTarget;
 use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, EmitRequest, Emitter, Form};
 use polyloom_ir::{Arch, check_archs};
-use polyloom_runtime::{CpuKernel, Tier, without_fork};
+use polyloom_runtime::{CpuKernel, Tier, VariantInfo, without_fork};
 use std::fmt::Write;
 
 /// Returns true if one call of a back end gives both forms. Those that no back end makes are made one by one.
@@ -151,6 +151,7 @@ impl Kernel {
             && let Some(text) = made.first_mut()
         {
             text.extend_from_slice(describe_measurements(on_cpu, launch_rank).as_bytes());
+            text.extend_from_slice(describe_failures(&on_cpu.variants()).as_bytes());
         }
         Ok(made)
     }
@@ -175,15 +176,8 @@ impl Kernel {
 fn describe_measurements(kernel: &CpuKernel, launch_rank: u8) -> String {
     let mut text = String::new();
     for measured in kernel.measured_candidates(launch_rank) {
-        let arrays = || measured.facts.arrays.iter();
-        let known = match () {
-            // Parameters that are no arrays have the facts of none.
-            () if arrays().any(|array| array.aligned) => "are dense and aligned",
-            () if arrays().any(|array| array.contiguous) => "are dense",
-            () => "lie anyhow",
-        };
         // Formatting into a string does not fail.
-        let _ = writeln!(text, "measured by launches whose arrays {known}:");
+        let _ = writeln!(text, "measured by launches whose arrays {}:", describe_arrays(&measured.facts));
         for candidate in &measured.candidates {
             let way = match candidate.lanes {
                 1 => "one by one".to_owned(),
@@ -200,4 +194,66 @@ fn describe_measurements(kernel: &CpuKernel, launch_rank: u8) -> String {
         }
     }
     text
+}
+
+/// Says in words how the arrays of a variant's launches lie.
+fn describe_arrays(facts: &ArgFacts) -> &'static str {
+    let arrays = || facts.arrays.iter();
+    match () {
+        // Parameters that are no arrays have the facts of none.
+        () if arrays().any(|array| array.aligned) => "are dense and aligned",
+        () if arrays().any(|array| array.contiguous) => "are dense",
+        () => "lie anyhow",
+    }
+}
+
+/// Says in words which variants go on with the code they had, because a back end failed to recompile them.
+fn describe_failures(variants: &[VariantInfo]) -> String {
+    let mut text = String::new();
+    for variant in variants {
+        let Some(error) = &variant.error else { continue };
+        let kept = match variant.tier {
+            Tier::Optimized => "have one way to run, because the other could not be compiled",
+            Tier::Quick | Tier::Interpreter => "keep quick code, because optimised code could not be compiled",
+        };
+        // LLVM's messages may have several lines. Formatting into a string does not fail.
+        let message = error.message.replace('\n', "\n  ");
+        let _ = writeln!(text, "launches whose arrays {} {kept}:\n  {message}", describe_arrays(&variant.facts));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polyloom_codegen::ArrayFacts;
+
+    fn variant(tier: Tier, contiguous: bool, error: Option<&str>) -> VariantInfo {
+        VariantInfo {
+            launch_rank: 1,
+            facts: ArgFacts { arrays: vec![ArrayFacts { contiguous, ..Default::default() }], ..Default::default() },
+            tier,
+            launches: 1,
+            ns_per_thread: 1.0,
+            candidates: Vec::new(),
+            error: error.map(CodegenError::new),
+        }
+    }
+
+    #[test]
+    fn variants_that_could_not_be_recompiled_say_why() {
+        let variants = [
+            variant(Tier::Optimized, false, None),
+            variant(Tier::Quick, true, Some("LLVM cannot compile this kernel: Cannot select\nIn function: k")),
+            variant(Tier::Optimized, false, Some("too long")),
+        ];
+        let expect = "launches whose arrays are dense keep quick code, because optimised code could not be compiled:
+  LLVM cannot compile this kernel: Cannot select
+  In function: k
+launches whose arrays lie anyhow have one way to run, because the other could not be compiled:
+  too long
+";
+        assert_eq!(describe_failures(&variants), expect);
+        assert_eq!(describe_failures(&variants[..1]), "");
+    }
 }

@@ -54,7 +54,7 @@ pub struct VariantInfo {
     pub ns_per_thread: f32,
     /// The numbers of lanes between which measuring decides or has decided; empty if it does not.
     pub candidates: Vec<CandidateInfo>,
-    /// Why it could not be recompiled.
+    /// Why it could not be recompiled: for the optimised tier, or, if it has that, for other lanes.
     pub error: Option<CodegenError>,
 }
 
@@ -480,8 +480,11 @@ impl KernelInner {
         let (module, kernel) = (&self.source.prepared, self.source.prepared_kernel);
         let lanes = without_fork(|| backend.candidates(module, kernel, &variant.variant));
         let &[chosen, rival] = lanes.as_slice() else { return };
-        // Without code of the rival there is nothing to choose.
-        let Ok(code) = self.build(&variant.variant.clone().with_lanes(Some(rival)), Tier::Optimized) else { return };
+        let code = match self.build(&variant.variant.clone().with_lanes(Some(rival)), Tier::Optimized) {
+            Ok(code) => code,
+            // Without code of the rival there is nothing to choose.
+            Err(error) => return drop(variant.error.set(error)),
+        };
         let entries = [variant.entry(), code.entry()];
         self.keep(code);
         variant.choose(CandidateChoice::Trial(CandidateTrial::new([chosen, rival], entries)));
