@@ -81,7 +81,7 @@ def attention(q, k, v):
 
 
 def jax_attention(q, k, v):
-    scores = q @ jnp.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+    scores = q @ jnp.swapaxes(k, -1, -2) / float(np.sqrt(q.shape[-1]))
     return jnp.sum((jax.nn.softmax(scores, axis=-1) @ v) ** 2)
 
 
@@ -110,7 +110,11 @@ def jax_broadcast(a, b, c):
 
 
 def slices(x):
-    return ops.sum(x[1:, ::2] * x[:-1, 1::2] - x[0] * x[-1, None, ::-1] + x[..., 2, None] ** 2)
+    return ops.sum(x[1:, ::2] * x[:-1, 1::2] - x[0, :4] * x[-1, None, ::-2] + x[..., 1:, 2, None] ** 2)
+
+
+def jax_slices(x):
+    return jnp.sum(x[1:, ::2] * x[:-1, 1::2] - x[0, :4] * x[-1, None, ::-2] + x[1:, 2, None] ** 2)
 
 
 def joined(x, y):
@@ -160,7 +164,7 @@ CASES = {
     "scans": (scan, jax_scan, [(4, 7)]),
     "choices": (choice, jax_choice, [(40,), (40,)]),
     "broadcasting": (broadcast, jax_broadcast, [(3, 1, 5), (4, 1), ()]),
-    "slices": (slices, slices, [(5, 8)]),
+    "slices": (slices, jax_slices, [(5, 8)]),
     "joined": (joined, jax_joined, [(4, 3), (2, 4)]),
     "functions": (functions, jax_functions, [(50,), (50,)]),
     "moments": (moments, jax_moments, [(4, 3)]),
@@ -183,10 +187,6 @@ def test_gradients_are_those_of_jax(name, dtype):
     args = values_of(shapes, dtype)
     every = tuple(range(len(args)))
     value, gradients = loom.value_and_grad(function, every)(*args)
-    if function is slices:
-        of_jax = lambda x: jnp.sum(  # noqa: E731
-            x[1:, ::2] * x[:-1, 1::2] - x[0] * x[-1, None, ::-1] + x[..., 2, None] ** 2
-        )
     wanted = jax.value_and_grad(of_jax, every)(*args)
     assert_close(value, wanted[0], dtype)
     assert_close(gradients, wanted[1], dtype)
@@ -232,7 +232,7 @@ def test_a_fused_function_runs_forward_and_backward_as_one_plan():
     hits, misses, _ = _native.trace_plans()
     given = [gradient(x, w) for _ in range(5)][-1]
     assert _native.trace_plans()[:2] == (hits + 4, misses + 1)
-    np.testing.assert_allclose(given, x * (1 - np.tanh(x * w) ** 2), rtol=2e-6)
+    np.testing.assert_allclose(given, x * (1 - np.tanh(x * w) ** 2), rtol=1e-5, atol=1e-6)
     assert f.cache_info().hits == 0
 
 
@@ -333,8 +333,7 @@ def test_pullbacks_and_tangents_agree(name):
     gradients = pullback(1.0)
     ours = sum(float(np.sum(g * t)) for g, t in zip(leaves(gradients), leaves(tangents), strict=True))
     assert float(moved) == pytest.approx(ours, rel=1e-9)
-    if of_jax is not slices:
-        assert_close(moved, jax.jvp(of_jax, tuple(args), tuple(tangents))[1])
+    assert_close(moved, jax.jvp(of_jax, tuple(args), tuple(tangents))[1])
 
 
 def test_pullbacks_of_structures():
