@@ -44,8 +44,9 @@ def jvp(
 ) -> Any:
     """Launches a kernel and carries a direction through it: a Jacobian-vector product.
 
-    Of a function of tensors, as `grad` takes it, `jvp(f, args, tangents)` gives `(outputs, tangents of the outputs)`: how the results move when the
-    arguments move along the tangents, which have their structures, types and shapes. The tangent of a result that is no float is None.
+    Of a function of tensors, as `grad` takes it, `jvp(f, args, tangents)` gives `(outputs, tangents of the outputs)`:
+    how the results move when the arguments move along the tangents, which have their structures, types and shapes. The
+    tangent of a result that is no float is None.
 
     The kernel's arrays are written as by `launch`. The arrays in `tangents` hold the direction in which their
     arguments move, and then that in which what the kernel has left in them moves.

@@ -1,4 +1,4 @@
-"""Gradients of functions of tensors: a function is traced at each call, and the plan of its trace, forward and backward, runs."""
+"""Gradients of functions of tensors: a function is traced at each call, and its trace runs as one plan."""
 
 from __future__ import annotations
 
@@ -22,36 +22,40 @@ __all__ = ["grad", "value_and_grad", "vjp"]
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Makes the function that gives the gradients of another, which gives one number.
 
-    The function is called with tensors that have no values in place of the arrays it is differentiated by. What it does with them through
-    `ops`, operators, and those functions and methods of NumPy that are ops, is one graph; the way back is added, and
-    both run as one plan, in which what is cheap to compute again is not stored. It is traced at each call, so that an `if` on
-    a shape, a global or another argument is decided each time; plans are found again by their graphs and layouts.
+    The function is called with tensors that have no values in place of the arrays it is differentiated by. What it does
+    with them through `ops`, operators, and those functions and methods of NumPy that are ops, is one graph; the way
+    back is added, and both run as one plan, in which what is cheap to compute again is not stored. It is traced at each
+    call, so that an `if` on a shape, a global or another argument is decided each time; plans are found again by their
+    graphs and layouts.
 
-    In kernels, `grad(f)(x, y)` gives the derivatives of the number that `f`, a function under `@func`, gives for `x` and `y`: one for each
-    parameter that is a floating-point number or a vector or the like of such. Arrays among the parameters are constants.
+    In kernels, `grad(f)(x, y)` gives the derivatives of the number that `f`, a function under `@func`, gives for `x`
+    and `y`: one for each parameter that is a floating-point number or a vector or the like of such. Arrays among the
+    parameters are constants.
 
     Parameters
     ----------
     function : callable
-        A function under `@fuse`, whose `float_mode` holds, or any other; it gives one floating-point number: a tensor of shape `()`.
-        In a kernel one under `@func`, which reads memory at most.
+        A function under `@fuse`, whose `float_mode` holds, or any other; it gives one floating-point number: a tensor
+        of shape `()`. In a kernel one under `@func`, which reads memory at most.
     argnums : int or sequence of int
-        The arguments by position that it is differentiated by: floating-point arrays of NumPy, PyTorch or the package, on
-        any one device, or dictionaries, lists, tuples, named tuples and dataclasses of such. Others are passed on as they are.
+        The arguments by position that it is differentiated by: floating-point arrays of NumPy, PyTorch or the package,
+        on any one device, or dictionaries, lists, tuples, named tuples and dataclasses of such. Others are passed on as
+        they are.
     has_aux : bool
-        The function gives `(loss, aux)`; `aux`, any structure of tensors and other objects, is given beside the gradients.
+        The function gives `(loss, aux)`; `aux`, any structure of tensors and other objects, is given beside the
+        gradients.
 
     Returns
     -------
     callable
-        Takes what the function takes. Gives the gradients like the argument, in its structure and arrays of its package;
-        with several `argnums` a tuple of them; with `has_aux` `(gradients, aux)`.
+        Takes what the function takes. Gives the gradients like the argument, in its structure and arrays of its
+        package; with several `argnums` a tuple of them; with `has_aux` `(gradients, aux)`.
 
     Raises
     ------
     TypeError
-        At the call, of arguments that are not floating-point numbers, of a loss that is not one such number, and where the function
-        asks for the value of a tensor, as `if` and `float` do. The message names the line.
+        At the call, of arguments that are not floating-point numbers, of a loss that is not one such number, and where
+        the function asks for the value of a tensor, as `if` and `float` do. The message names the line.
     CompileError
         In a kernel, if the function has no derivative, or one that loops would have to be recorded for.
 
@@ -145,9 +149,9 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     outputs : Any
         What the function gives.
     pullback : callable
-        Takes cotangents in the structure of the results, each of its type and shape, and gives a tuple with the gradients by each
-        argument. Those of results that are no floats are not looked at. It keeps the arguments, and computes again what the way back needs of
-        the way there.
+        Takes cotangents in the structure of the results, each of its type and shape, and gives a tuple with the
+        gradients by each argument. Those of results that are no floats are not looked at. It keeps the arguments, and
+        computes again what the way back needs of the way there.
 
     Raises
     ------
@@ -308,8 +312,8 @@ class _Run:
             if isinstance(value, (bool, int)):
                 _refuse_type(where, type(value).__name__)
             raise TypeError(
-                f"{where} is {type(value).__name__}, which has no gradient: it is an array, or a dictionary, list, tuple or "
-                "dataclass of arrays; pass other values as arguments of their own"
+                f"{where} is {type(value).__name__}, which has no gradient: it is an array, or a dictionary, list, "
+                "tuple or dataclass of arrays; pass other values as arguments of their own"
             )
         name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype).rpartition(".")[2]
         if not name.startswith(("float", "bfloat")):
@@ -332,15 +336,16 @@ class _Run:
             if not hasattr(loss, "dtype"):
                 raise TypeError(f"{self.what} gives {_described(loss)}, and a gradient is of one floating-point number")
             loss = self.trace.input(loss)
-        if not loss._is_float or tuple(loss.shape) != ():
+        tensor: TracedTensor = loss
+        if not tensor._is_float or tuple(tensor.shape) != ():
             raise TypeError(
                 f"{self.what} gives {_described(loss)}, and a gradient is of one floating-point number: return "
                 "ops.sum(…) or ops.mean(…) of it, or call loom.vjp"
             )
-        return loss
+        return tensor
 
     def outputs_of(self, outputs: Any) -> tuple[list[tuple[TracedTensor | None, Any]], list[TracedTensor]]:
-        """The leaves of results, of each the tensor, if it is one of the trace, and what it is otherwise; and the tensors."""
+        """The leaves of results, each as a tensor of the trace or as what it is otherwise; and the tensors."""
         values: list[tuple[TracedTensor | None, Any]] = []
         for _, leaf in leaves_of(outputs):
             is_own = isinstance(leaf, TracedTensor) and leaf._trace is self.trace
@@ -386,8 +391,8 @@ def _beside(tensor: TracedTensor, value: Any, what: str) -> Any:
 
 def _refuse_type(where: str, name: str) -> NoReturn:
     raise TypeError(
-        f"{where} is of type {name}, and gradients are by floating-point numbers: convert it, by .astype(np.float32), or pass it "
-        "as an argument that `argnums` leaves out"
+        f"{where} is of type {name}, and gradients are by floating-point numbers: convert it, by .astype(np.float32), "
+        "or pass it as an argument that `argnums` leaves out"
     )
 
 

@@ -1,4 +1,4 @@
-"""Tensors that stand for arrays while a function is traced for its gradient: NumPy's operators and methods, without values."""
+"""Tensors without values, which stand for arrays while a function is traced for its gradient."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def _without_value(what: str, instead: str) -> NoReturn:
 class TracedTensor(_native.TracedBase):
     """A tensor of a function that is traced: its type and shape are known, its elements are not.
 
-    It takes NumPy's operators and methods, and may be given to `ops`, and to those functions of NumPy that are ops. Views
-    share no memory, and nothing is assigned in place.
+    It takes NumPy's operators and methods, and may be given to `ops`, and to those functions of NumPy that are ops.
+    Views share no memory, and nothing is assigned in place.
 
     Attributes
     ----------
@@ -105,8 +105,8 @@ class TracedTensor(_native.TracedBase):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError(
-            "a tensor is not assigned to while a function is traced for its gradient: write ops.where(condition, value, x) "
-            f"or ops.concat([…])\n  {users_line()}"
+            "a tensor is not assigned to while a function is traced for its gradient: write ops.where(condition, "
+            f"value, x) or ops.concat([…])\n  {users_line()}"
         )
 
     # NumPy's functions.
@@ -122,14 +122,16 @@ class TracedTensor(_native.TracedBase):
             )
         called = f"np.{function.__name__}" + ("" if method == "__call__" else f".{method}")
         raise TypeError(
-            f"{called} with these arguments is no op, and has no gradient: `polyloom.ops` has those that do\n  {users_line()}"
+            f"{called} with these arguments is no op, and has no gradient: `polyloom.ops` has those that do\n"
+            f"  {users_line()}"
         )
 
     def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         found = _FUNCTIONS.get(function)
         if found is None:
             raise TypeError(
-                f"np.{function.__name__} is no op, and has no gradient: `polyloom.ops` has those that do\n  {users_line()}"
+                f"np.{function.__name__} is no op, and has no gradient: `polyloom.ops` has those that do\n"
+                f"  {users_line()}"
             )
         return found(*args, **named)
 

@@ -35,7 +35,9 @@ def assert_close(given, wanted, dtype=F64):
         theirs = np.asarray(theirs)
         assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
         tolerance = 1e-10 if dtype == F64 else 2e-5
-        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * max(1.0, np.abs(theirs).max(initial=0)))
+        np.testing.assert_allclose(
+            ours, theirs, rtol=tolerance, atol=tolerance * max(1.0, np.abs(theirs).max(initial=0))
+        )
 
 
 # Each function twice: of ops, and of JAX.
@@ -204,7 +206,7 @@ def test_gradients_are_differences(name):
         direction = jax.tree_util.tree_map(lambda x: random.normal(size=np.shape(x)), arg)
 
         def moved(sign, number=number, arg=arg, direction=direction):
-            there = jax.tree_util.tree_map(lambda x, d: np.asarray(x + sign * step * d), arg, direction)
+            there = jax.tree_util.tree_map(lambda x, toward: np.asarray(x + sign * step * toward), arg, direction)
             return float(loom.value_and_grad(function)(*args[:number], there, *args[number + 1 :])[0])
 
         slope = (moved(1) - moved(-1)) / (2 * step)
@@ -510,8 +512,9 @@ def test_errors_name_the_line(body, message, line):
 
 
 def test_errors_of_losses_and_arguments():
-    assert "`f` gives a tensor float32[3], and a gradient is of one floating-point number: return ops.sum(…)" in error_of(
-        "return x * 2", X
+    assert (
+        "`f` gives a tensor float32[3], and a gradient is of one floating-point number: return ops.sum(…)"
+        in error_of("return x * 2", X)
     )
     assert "gives an object of type str" in error_of("return 'a'", X)
     assert "gives a tensor int64[]" in error_of("return ops.argmax(x)", X)

@@ -1,5 +1,8 @@
 """The kernels of the optimisers: a step for each element, in the type of the moments."""
 
+# mypy: ignore-errors
+# Annotations are those of kernels.
+
 from typing import Any
 
 import polyloom as loom
@@ -19,7 +22,8 @@ def sgd_step(p: Numbers, g: Numbers, b: Numbers, rates: Numbers, out: Numbers):
     slope = b.dtype(g[i]) + rates[3] * x
     mean = rates[1] * b[i] + rates[2] * slope
     b[i] = mean
-    out[i] = out.dtype(x - rates[0] * (rates[4] * slope + (b.dtype(1.0) - rates[4]) * mean + rates[4] * rates[1] * mean))
+    step = rates[4] * (slope + rates[1] * mean) + (b.dtype(1.0) - rates[4]) * mean
+    out[i] = out.dtype(x - rates[0] * step)
 
 
 @loom.kernel
@@ -32,7 +36,7 @@ def descent_step(p: Numbers, g: Numbers, rates: Numbers, out: Numbers):
 
 @loom.kernel
 def adam_step(p: Numbers, g: Numbers, m: Numbers, v: Numbers, rates: Numbers, out: Numbers):
-    """Adam (Kingma and Ba, 2015), with decay in the gradient or, as AdamW (Loshchilov and Hutter, 2019), of the parameters."""
+    """Adam (Kingma and Ba, 2015), with decay of the gradient, or of the parameter (Loshchilov and Hutter, 2019)."""
     i = loom.tid()
     x = m.dtype(p[i])
     slope = m.dtype(g[i]) + rates[6] * x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +44,8 @@ class Optimiser:
         self.set_params(params)
 
     def set_params(self, params: Sequence[Any] | None) -> None:
-        """Sets the arrays that `step` changes, and makes moments of zeros for those of other shapes or types than before.
+        """Sets the arrays that `step` changes, and makes moments of zeros for those of other shapes or types than
+        before.
 
         Parameters
         ----------
@@ -117,21 +119,21 @@ class Optimiser:
             known = self._launches = self._recorded(self.params, given)
         plan, all_rates, _ = known
         for rates in all_rates:
-            rates.assign(np.array(self._rates(), rates.dtype.numpy))
+            rates.assign(np.array(self._rates()))
         plan.launch()
         self.t += 1
 
     def update(self, params: Any, grads: Any) -> Any:
         """Gives parameters after a step. Those that are given stay as they are.
 
-        Arrays of one element type lie in one memory, and one kernel makes the step for all of them. The results are views of what it
-        writes.
+        Arrays of one element type lie in one memory, and one kernel makes the step for all of them. The results are
+        views of what it writes.
 
         Parameters
         ----------
         params : Any
-            Floating-point arrays of NumPy, PyTorch or the package, in dictionaries, lists, tuples, named tuples and dataclasses. At
-            each step it has the structure and the shapes of the first.
+            Floating-point arrays of NumPy, PyTorch or the package, in dictionaries, lists, tuples, named tuples and
+            dataclasses. At each step it has the structure and the shapes of the first.
         grads : Any
             The gradients, in the same structure.
 
@@ -180,7 +182,8 @@ class Optimiser:
             }
         elif shapes != self._shapes:
             raise ValueError(
-                "the parameters have other shapes or types than at the first step: make an optimiser of their own for them"
+                "the parameters have other shapes or types than at the first step: make an optimiser of their own "
+                "for them"
             )
         results: list[Any] = [None] * len(leaves)
         for flat in self._flats.values():
@@ -196,7 +199,9 @@ class Optimiser:
         launches = []
         for index, (param, grad) in enumerate(zip(params, grads, strict=True)):
             if grad is None:
-                raise ValueError(f"parameter {index} has no gradient: set requires_grad=True, or call step([…]) with gradients")
+                raise ValueError(
+                    f"parameter {index} has no gradient: set requires_grad=True, or call step([…]) with gradients"
+                )
             p, g = _flat(param, f"parameter {index}"), _flat(grad, f"gradient {index}")
             if p.dtype != g.dtype:
                 raise TypeError(f"gradient {index} is of type {grad.dtype}, and the parameter of type {param.dtype}")
@@ -336,7 +341,9 @@ class Adam(Optimiser):
 
     def _rates(self) -> list[float]:
         decay, shrink = self._decay()
-        scales = [1.0 / -math.expm1((self.t + 1) * math.log(beta)) if beta else 1.0 for beta in (self.beta1, self.beta2)]
+        scales = [
+            1.0 / -math.expm1((self.t + 1) * math.log(beta)) if beta else 1.0 for beta in (self.beta1, self.beta2)
+        ]
         fresh = [1.0 - self.beta1, 1.0 - self.beta2]
         return [self.lr, self.beta1, fresh[0], self.beta2, fresh[1], self.eps, decay, shrink, *scales]
 
@@ -402,7 +409,7 @@ class FlatMoments:
         rates = optimiser._rates()
         if self._rates is None:
             self._rates = loom.zeros(len(rates), _wide(self._dtype), device=self._device)
-        self._rates.assign(np.array(rates, self._rates.dtype.numpy))
+        self._rates.assign(np.array(rates))
         made = self._new(self._dtype)
         args = [whole, self._gradients, *self._moments, self._rates, made]
         loom.launch(optimiser._kernel(), self._n, args, device=self._device, record_tape=False)
@@ -418,7 +425,7 @@ class FlatMoments:
         return loom.empty(self._n, dtype, device=self._device)
 
     def _gathered(self, leaves: list[Any], kept: array | None) -> array:
-        """Arrays after each other in one memory: that of the array itself where there is one, or what is kept for it."""
+        """Arrays after each other in one memory: that of a single array, or what is kept for several."""
         if self._device != "cpu":
             whole = self._new(self._dtype) if kept is None else kept
             for leaf, end in zip(leaves, self._ends, strict=True):
@@ -438,9 +445,7 @@ class FlatMoments:
         if self._package == "polyloom":
             return array._wrap(part, like.dtype)
         if self._package == "torch":
-            import torch
-
-            return torch.from_numpy(part)
+            return importlib.import_module("torch").from_numpy(part)
         return part
 
 
@@ -483,7 +488,8 @@ def _flat(value: Any, what: str) -> array:
         raise ValueError(f"{what} is not contiguous in memory: pass array.contiguous()")
     if device == "cpu":
         return array._wrap(value._storage.reshape(-1), dtype)
-    return value.view(dtype).flatten() if value.dtype is not dtype else value.flatten()
+    flat: array = value.view(dtype).flatten() if value.dtype is not dtype else value.flatten()
+    return flat
 
 
 def _wide(dtype: Any) -> Any:
@@ -503,5 +509,3 @@ def _check_range(**numbers: float) -> None:
     for name, number in numbers.items():
         if number < 0.0:
             raise ValueError(f"{name} is not below 0, and is {number}")
-
-
