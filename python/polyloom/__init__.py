@@ -39,6 +39,7 @@ try:
         _structs,
         _tangents,
         _tape,
+        _tensor_gradients,
         ops,
         sim,
         types,
@@ -92,8 +93,10 @@ from polyloom._structs import *  # noqa: F403
 from polyloom._tangents import *  # noqa: F403
 from polyloom._tape import *  # noqa: F403
 from polyloom._tensor import Tensor
+from polyloom._tensor_gradients import *  # noqa: F403
 
 if _typing.TYPE_CHECKING:
+    from polyloom import optim
     from polyloom._native import Kernel, Launch
 else:
     from polyloom._kernel import Kernel
@@ -101,6 +104,11 @@ else:
 
     # Out of sight of type checkers: to them it would make every name one of the package.
     def __getattr__(name):
+        if name == "optim":
+            # Its kernels are defined when somebody optimises.
+            import importlib
+
+            return importlib.import_module("polyloom.optim")
         from polyloom._absent import absent
 
         return absent(name)
@@ -152,6 +160,7 @@ __all__ = [
     "map",
     "memory_report",
     "ops",
+    "optim",
     "overload",
     "release_memory",
     "sim",
@@ -177,4 +186,5 @@ __all__ = [
     *_structs.__all__,
     *_tangents.__all__,
     *_tape.__all__,
+    *_tensor_gradients.__all__,
 ]

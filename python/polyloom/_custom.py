@@ -1,4 +1,4 @@
-"""Derivatives of functions: those that the program gives itself, and those that kernels ask for."""
+"""Derivatives of functions that the program gives itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from polyloom import _native
 from polyloom._errors import CompileError
 from polyloom._kernel import _make, deferral_of, warn_deferred
 
-__all__ = ["adjoint", "func_grad", "func_replay", "grad"]
+__all__ = ["adjoint", "func_grad", "func_replay"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -98,42 +98,6 @@ def func_replay(forward_fn: Any) -> Callable[[F], F]:
     array([2., 0., 6.], dtype=float32)
     """
     return _stand_in("func_replay", forward_fn)
-
-
-def grad(function: Callable[..., Any]) -> Callable[..., Any]:
-    """In kernels, `grad(f)(x, y)` gives the derivatives of the number that the function `f` gives for `x` and `y`.
-
-    There is one for each parameter that is a floating-point number or a vector or the like of such, the only one by
-    itself, several as results of their own. Arrays among the parameters are constants.
-
-    Parameters
-    ----------
-    function : Function
-        A function under `@func` that gives one floating-point number, and reads memory at most.
-
-    Raises
-    ------
-    CompileError
-        In a kernel, if the function has no derivative, or one that loops would have to be recorded for.
-    TypeError
-        Outside of kernels.
-
-    Examples
-    --------
-    >>> import numpy as np, polyloom as loom
-    >>> @loom.func
-    ... def sphere(p: loom.vec3, radius: float):
-    ...     return loom.length(p) - radius
-    >>> @loom.kernel
-    ... def normals(p: loom.array(dtype=loom.vec3), n: loom.array(dtype=loom.vec3)):
-    ...     i = loom.tid()
-    ...     n[i], _ = loom.grad(sphere)(p[i], 1.0)
-    >>> p, n = np.array([[0.0, 3.0, 4.0]], np.float32), np.zeros((1, 3), np.float32)
-    >>> loom.launch(normals, 1, [p, n])
-    >>> n
-    array([[0. , 0.6, 0.8]], dtype=float32)
-    """
-    raise TypeError("grad(f)(x) is for kernels; outside of them, record launches with Tape")
 
 
 def _stand_in(decorator: str, forward_fn: Any) -> Callable[[F], F]:

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, overload
 
+import numpy as np
 from numpy.typing import NDArray
 
 from polyloom._errors import Diagnostic
 from polyloom._accesses import KernelAccess
 from polyloom._gradients import TapeMemory
+from polyloom._traced_tensor import TracedTensor
 
 __version__: str
 MAX_STRUCT_LEVELS: int
@@ -460,6 +462,36 @@ def new_result(shape: Sequence[int], dtype: Any) -> NDArray[Any]: ...
 class PoolMemory:
     @property
     def n_bytes(self) -> int: ...
+
+class GraphTrace:
+    def __init__(self) -> None: ...
+    def input(self, value: Any) -> TracedTensor: ...
+    def close(self) -> None: ...
+
+class TracedBase:
+    def __init__(self, trace: GraphTrace, id: int) -> None: ...
+    @property
+    def _trace(self) -> GraphTrace: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def _dtype_name(self) -> str: ...
+    @property
+    def _is_float(self) -> bool: ...
+
+def trace_results(
+    trace: GraphTrace,
+    outputs: Sequence[TracedBase],
+    wrt: Sequence[TracedBase],
+    request: str,
+    given: Sequence[Any],
+    first: int,
+    name: str,
+    float_mode: str,
+) -> list[Any]: ...
+def trace_plans() -> tuple[int, int, int]: ...
 
 class FusionGroup:
     def __init__(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 import numpy as np
 
@@ -13,11 +13,13 @@ from polyloom._devices import get_device
 from polyloom._gradients import check_aliases, check_kernel, extents_of, known_of
 from polyloom._leaves import Leaf, check_like, followed, leaves_of, place_for
 from polyloom._structs import Struct
+from polyloom._tensor_gradients import tangents_of
 from polyloom._views import view_of, zeros_like
 
 __all__ = ["jvp"]
 
 
+@overload
 def jvp(
     kernel: _native.Kernel,
     dim: int | Sequence[int],
@@ -27,8 +29,24 @@ def jvp(
     tangents: Sequence[Any],
     device: Any = None,
     block_dim: int | Sequence[int] | None = None,
-) -> None:
+) -> None: ...
+@overload
+def jvp(kernel: Callable[..., Any], args: Sequence[Any], tangents: Sequence[Any], /) -> tuple[Any, Any]: ...
+def jvp(
+    kernel: Any,
+    dim: Any,
+    inputs: Any = None,
+    outputs: Sequence[Any] = (),
+    *,
+    tangents: Any = None,
+    device: Any = None,
+    block_dim: int | Sequence[int] | None = None,
+) -> Any:
     """Launches a kernel and carries a direction through it: a Jacobian-vector product.
+
+    Of a function of tensors, as `grad` takes it, `jvp(f, args, tangents)` gives `(outputs, tangents of the outputs)`:
+    how the results move when the arguments move along the tangents, which have their structures, types and shapes. The
+    tangent of a result that is no float is None.
 
     The kernel's arrays are written as by `launch`. The arrays in `tangents` hold the direction in which their
     arguments move, and then that in which what the kernel has left in them moves.
@@ -71,8 +89,16 @@ def jvp(
     >>> loom.jvp(square, 3, [x], [y], tangents=[dot_x, dot_y])
     >>> dot_y
     array([2., 0., 3.], dtype=float32)
+
+    >>> from polyloom import ops
+    >>> loom.jvp(lambda x: ops.sin(x), [np.zeros(2)], [np.array([1.0, 2.0])])
+    (array([0., 0.]), array([1., 2.]))
     """
+    if not isinstance(kernel, _native.Kernel) and callable(kernel) and not isinstance(kernel, _native.Function):
+        return tangents_of(kernel, dim, inputs if tangents is None else tangents)
     check_kernel(kernel, "jvp")
+    if inputs is None or tangents is None:
+        raise TypeError("jvp(kernel, dim, inputs, outputs, tangents=…) of a kernel takes its inputs and their tangents")
     args = [*inputs, *outputs]
     if not isinstance(tangents, Sequence):
         raise TypeError(f"tangents are a list with one for each argument, or None, not {type(tangents).__name__}")

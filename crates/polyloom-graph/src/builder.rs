@@ -245,7 +245,7 @@ impl GraphBuilder {
         Ok(self.graph)
     }
 
-    fn push(&mut self, ty: TensorType, def: TensorDef) -> TensorId {
+    pub(crate) fn push(&mut self, ty: TensorType, def: TensorDef) -> TensorId {
         self.graph.values.push(TensorValue { ty, def });
         TensorId(self.graph.values.len() as u32 - 1)
     }

@@ -28,7 +28,9 @@ mod decompose;
 mod error;
 mod gradient;
 mod graph;
+mod hash;
 mod infer;
+mod inline;
 mod layout;
 pub mod op;
 pub mod plan;
@@ -44,10 +46,13 @@ pub use attribute::{AttributeValue, Attributes};
 pub use builder::{GraphBuilder, TensorOperand};
 pub use decompose::{Decomposition, decompose, decomposition};
 pub use error::GraphError;
-pub use gradient::{gradient, has_gradient_rule, value_and_gradient};
+pub use gradient::{
+    OutputCotangent, gradient, has_gradient_rule, value_and_gradient, value_and_gradient_from, value_and_tangent,
+};
 pub use graph::{Graph, TensorDef, TensorId, TensorType, TensorValue};
 pub use layout::Layout;
 pub use op::{TensorOp, TensorOpInfo};
+pub use prune::prune;
 pub use shape::{Dim, Shape};
 pub use specialise::{SymbolValues, specialise};
 pub use text::parse_graph;

@@ -8,7 +8,7 @@ use crate::graph::{Graph, TensorDef, TensorId};
 /// # Errors
 ///
 /// [`GraphError::UnknownValue`] if an operand is defined after its use, which no verified graph has.
-pub(crate) fn prune(graph: &Graph) -> Result<Graph, GraphError> {
+pub fn prune(graph: &Graph) -> Result<Graph, GraphError> {
     let mut is_used = vec![false; graph.values.len()];
     for &output in &graph.outputs {
         *is_used.get_mut(output.0 as usize).ok_or(GraphError::UnknownValue(output))? = true;

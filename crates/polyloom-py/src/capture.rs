@@ -230,7 +230,9 @@ fn by_name(value: &Bound<'_, PyAny>) -> Option<CapturedMeaning> {
     let module = value.getattr("__module__").ok()?.extract::<String>().ok()?;
     match module.as_str() {
         "builtins" => python_builtin(&name),
-        "polyloom._arrays" | "polyloom._creation" | "polyloom._custom" => package_member(&name),
+        "polyloom._arrays" | "polyloom._creation" | "polyloom._custom" | "polyloom._tensor_gradients" => {
+            package_member(&name)
+        }
         "polyloom._native" if name == "Function" => package_member(&name),
         "polyloom._composites" => types_member(&name),
         module => library_member(module, &name),

@@ -5,7 +5,8 @@
 
 use crate::boundary::guarded;
 use crate::external_key::{ExternalKey, RunValues};
-use crate::group_calls::{CallBuilder, ExternalType, GroupCall};
+use crate::graph_trace::{GraphTrace, TraceState, innermost_trace, traced};
+use crate::group_calls::{CallBuilder, ExternalType, GroupCall, literal};
 use crate::group_plan::{GroupPlan, PlannedGraph, ResultPlacement};
 use crate::numpy_calls::{check_operand, has_plain_errors};
 use crate::op_errors::{fusion_error, graph_error};
@@ -15,7 +16,7 @@ use crate::tensor_view::{TensorPackage, TensorView, view_of};
 use crate::value_types::{ExternalUse, MixedDevices, ValueTypes};
 use polyloom::fusion::{evaluate_at, plan_options};
 use polyloom::graph::reference::DenseTensor;
-use polyloom::graph::{Graph, Layout};
+use polyloom::graph::{Graph, Layout, TensorOp, TensorOperand};
 use polyloom::tensor_op::OpParameterRole;
 use polyloom::{DeviceId, FloatMode};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -122,7 +123,7 @@ impl FusedCalls {
                         self.n_hits.fetch_add(1, Ordering::Relaxed);
                         plan.run(py, &self.name, args, &values)
                     }
-                    _ => self.run_new(py, args),
+                    _ => self.run_new(py, args, raises),
                 }
             }
         })
@@ -159,10 +160,19 @@ impl FusedCalls {
     ///
     /// As [`FusedCalls::run`].
     #[cold]
-    unsafe fn run_new<'py>(&self, py: Python<'py>, args: &[*mut ffi::PyObject]) -> PyResult<Option<Bound<'py, PyAny>>> {
+    unsafe fn run_new<'py>(
+        &self,
+        py: Python<'py>,
+        args: &[*mut ffi::PyObject],
+        raises: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         // SAFETY: passed on to the caller.
         let objects: Vec<Bound<'py, PyAny>> =
             args.iter().map(|&arg| unsafe { Bound::from_borrowed_ptr(py, arg) }).collect();
+        if let Some(trace) = innermost_trace(&objects) {
+            // A group is left to the code as it is written, whose ops are added one by one.
+            return if raises { self.trace(&trace, objects).map(Some) } else { Ok(None) };
+        }
         let objects = self.plain_objects(py, objects)?;
         let args: SmallVec<[*mut ffi::PyObject; 8]> = objects.iter().map(Bound::as_ptr).collect();
         let mut values = RunValues::default();
@@ -192,6 +202,56 @@ impl FusedCalls {
         drop(views);
         // SAFETY: as above.
         unsafe { plan.run(py, &self.name, &args, &values) }
+    }
+
+    /// Adds the calls to a trace.
+    fn trace<'py>(
+        &self,
+        trace: &Bound<'py, GraphTrace>,
+        objects: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = trace.py();
+        let objects = self.plain_objects(py, objects)?;
+        let id = trace.get().with_state(|state| {
+            let (mut types, mut inputs) = (Vec::new(), Vec::new());
+            for (index, (object, external)) in objects.iter().zip(&self.externals).enumerate() {
+                let found = match external.is_tensor {
+                    true => state.operand(trace, object).map_err(|error| self.named_error(py, index, error))?,
+                    false => None,
+                };
+                let ty = match found {
+                    Some(id) => ExternalType::Tensor(state.builder.ty(id).cloned().map_err(|error| graph_error(&error))?),
+                    None => self.traced_number(state, object, *external),
+                };
+                types.push(ty);
+                inputs.push(found);
+            }
+            let mut builder = CallBuilder::continue_graph(py, std::mem::take(&mut state.builder), &types, &objects, inputs);
+            let done = self.calls.iter().try_for_each(|call| builder.push(call));
+            let result = builder.results.get(self.outputs[0]).copied();
+            state.builder = builder.builder;
+            done.map(|()| result)
+        })?;
+        let id = id.ok_or_else(|| PyTypeError::new_err(format!("`{}` has no result", self.name)))?;
+        traced(trace, id)
+    }
+
+    /// Returns the type of a value that is no tensor. A number is given at each run, so that one that differs from call to call, such as
+    /// a rate, needs no plan of its own; exponents and small numbers are constants, because rules and kernels are simpler with them.
+    fn traced_number(&self, state: &mut TraceState, object: &Bound<'_, PyAny>, external: ExternalUse) -> ExternalType {
+        let Some(number) = literal(object) else { return ExternalType::Other };
+        let has_power = self.calls.iter().any(|call| call.op == TensorOp::Power);
+        let (is_float, is_small) = match number {
+            TensorOperand::Float(value) => (true, (value * 2.0).abs() <= 4.0 && (value * 2.0).fract() == 0.0),
+            TensorOperand::Int(value) => (false, value.unsigned_abs() <= 2),
+            _ => return ExternalType::Number(number),
+        };
+        if has_power || is_small || external.is_attribute {
+            return ExternalType::Number(number);
+        }
+        let index = state.numbers.len() as u32;
+        state.numbers.push(object.clone().unbind());
+        ExternalType::Number(TensorOperand::Number { index, is_float })
     }
 
     fn keep(&self, plan: GroupPlan) -> Arc<GroupPlan> {

@@ -182,6 +182,17 @@ impl<'a, 'py> CallBuilder<'a, 'py> {
         Ok(CallBuilder { py, types, objects, builder, inputs, results: Vec::new() })
     }
 
+    /// Continues a graph, given its values that are the external tensors.
+    pub(crate) fn continue_graph(
+        py: Python<'py>,
+        builder: GraphBuilder,
+        types: &'a [ExternalType],
+        objects: &'a [Bound<'py, PyAny>],
+        inputs: Vec<Option<TensorId>>,
+    ) -> CallBuilder<'a, 'py> {
+        CallBuilder { py, types, objects, builder, inputs, results: Vec::new() }
+    }
+
     /// Appends a call.
     ///
     /// # Errors

@@ -29,6 +29,7 @@ mod fusion_capture;
 mod fusion_group;
 mod generic;
 mod generic_types;
+mod graph_trace;
 mod group_calls;
 mod group_plan;
 mod held_launch;
@@ -64,6 +65,7 @@ mod tape_repeats;
 mod tensor_operand;
 mod tensor_view;
 mod torch_tensor;
+mod trace_results;
 mod value_types;
 mod view;
 
@@ -155,6 +157,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sim::SimModule>()?;
     module.add_class::<view::ViewBase>()?;
     module.add_class::<fusion_group::FusionGroup>()?;
+    module.add_class::<graph_trace::GraphTrace>()?;
+    module.add_class::<graph_trace::TracedBase>()?;
     module.add_class::<tape_region::RegionState>()?;
     module.add_class::<tape_repeats::LaunchLog>()?;
     module.add_function(wrap_pyfunction!(device::default_device, module)?)?;
@@ -181,6 +185,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(result_memory::memory_report, module)?)?;
     module.add_function(wrap_pyfunction!(result_memory::release_memory, module)?)?;
     module.add_function(wrap_pyfunction!(result_memory::new_result, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_results::trace_results, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_results::trace_plans, module)?)?;
     module.add_function(wrap_pyfunction!(backward::launch_backward, module)?)?;
     module.add_function(wrap_pyfunction!(tape_recording::set_recording, module)?)?;
     module.add_function(wrap_pyfunction!(tape_recording::set_capturing, module)?)?;

@@ -37,10 +37,10 @@ impl TensorExprBuilder {
         TensorExpr { builder: self, id }
     }
 
-    /// Returns a tensor of zeros.
-    pub(super) fn zeros(&self, ty: &TensorType) -> TensorExpr<'_> {
-        let zero = self.graph.borrow_mut().number(ty.dtype, 0.0);
-        self.value(zero).broadcast_to(&ty.shape)
+    /// Returns a tensor whose elements are all one number.
+    pub(super) fn filled(&self, ty: &TensorType, number: f64) -> TensorExpr<'_> {
+        let number = self.graph.borrow_mut().number(ty.dtype, number);
+        self.value(number).broadcast_to(&ty.shape)
     }
 
     /// Adds an input.

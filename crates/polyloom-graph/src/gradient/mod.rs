@@ -14,14 +14,27 @@ mod expression;
 mod query;
 mod reverse;
 mod rules;
+mod tangent;
 
 pub use rules::has_gradient_rule;
+pub use tangent::value_and_tangent;
 
 use crate::decompose::decompose_ops;
 use crate::error::GraphError;
 use crate::graph::{Graph, TensorDef, TensorId};
 use crate::op::GradientRule;
 use crate::prune::prune;
+
+/// Says where the cotangent of an output comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OutputCotangent {
+    /// It is an input of the gradient's graph.
+    Given,
+    /// It is 1 for each element.
+    One,
+    /// It is 0, so that nothing goes back from the output.
+    Zero,
+}
 
 /// Returns the graph that computes the gradients by some inputs, one output for each, of the input's type.
 ///
@@ -44,7 +57,7 @@ use crate::prune::prune;
 /// assert_eq!(evaluate(&gradient, &[x, cotangent]).unwrap()[0].numbers(), [2.0, 4.0, 8.0]);
 /// ```
 pub fn gradient(graph: &Graph, wrt: &[TensorId]) -> Result<Graph, GraphError> {
-    differentiate(graph, wrt, false)
+    differentiate(graph, wrt, &vec![OutputCotangent::Given; graph.outputs.len()], false)
 }
 
 /// Returns the graph that computes the outputs of a graph, then its gradients by some inputs as [`gradient()`] does.
@@ -62,17 +75,45 @@ pub fn gradient(graph: &Graph, wrt: &[TensorId]) -> Result<Graph, GraphError> {
 /// assert!(both.to_string().ends_with(text));
 /// ```
 pub fn value_and_gradient(graph: &Graph, wrt: &[TensorId]) -> Result<Graph, GraphError> {
-    differentiate(graph, wrt, true)
+    differentiate(graph, wrt, &vec![OutputCotangent::Given; graph.outputs.len()], true)
 }
 
-fn differentiate(graph: &Graph, wrt: &[TensorId], keeps_values: bool) -> Result<Graph, GraphError> {
+/// Returns the graph that computes the outputs of a graph, then its gradients by some inputs, given where the cotangent of each
+/// output comes from. Those that are [`OutputCotangent::Given`], of outputs that are floats, are inputs after those of the graph.
+///
+/// # Errors
+///
+/// As [`gradient()`].
+///
+/// ```
+/// use polyloom_graph::OutputCotangent::{One, Zero};
+/// use polyloom_graph::{TensorId, parse_graph, value_and_gradient_from};
+///
+/// let graph = parse_graph("%x = input \"x\" : f32[n]\n%y = exp %x\n%z = sum %y\nreturn %z, %y").unwrap();
+/// let both = value_and_gradient_from(&graph, &[TensorId(0)], &[One, Zero]).unwrap();
+/// assert_eq!((both.inputs().count(), both.outputs.len()), (1, 3));
+/// ```
+pub fn value_and_gradient_from(
+    graph: &Graph,
+    wrt: &[TensorId],
+    cotangents: &[OutputCotangent],
+) -> Result<Graph, GraphError> {
+    differentiate(graph, wrt, cotangents, true)
+}
+
+fn differentiate(
+    graph: &Graph,
+    wrt: &[TensorId],
+    cotangents: &[OutputCotangent],
+    keeps_values: bool,
+) -> Result<Graph, GraphError> {
     let places: Vec<usize> = wrt.iter().map(|&id| input_place(graph, id)).collect::<Result<_, _>>()?;
     let graph = decompose_ops(graph, |op| op.info().gradient == GradientRule::OfDecomposition)?;
     // Decomposition keeps the order of inputs.
     let is_input = |id: &TensorId| matches!(graph.value(*id).map(|value| &value.def), Some(TensorDef::Input(_)));
     let inputs: Vec<TensorId> = graph.iter().map(|(id, _)| id).filter(is_input).collect();
     let wrt: Vec<TensorId> = places.iter().filter_map(|&place| inputs.get(place).copied()).collect();
-    let (builder, gradients) = reverse::append_gradients(&graph, &wrt)?;
+    let (builder, gradients) = reverse::append_gradients(&graph, &wrt, cotangents)?;
     let outputs = if keeps_values { [graph.outputs, gradients].concat() } else { gradients };
     prune(&builder.finish(&outputs)?)
 }

@@ -1,5 +1,6 @@
 //! Reverse mode: cotangents go from the outputs back to the inputs, op by op.
 
+use super::OutputCotangent;
 use super::expression::{TensorExpr, TensorExprBuilder};
 use super::query::GradientQuery;
 use super::rules::gradient_rule;
@@ -20,12 +21,16 @@ struct ValueCotangent<'g> {
 }
 
 /// Appends the cotangents of inputs to a graph whose ops have a gradient rule or none, and returns them after its outputs.
-pub(super) fn append_gradients(graph: &Graph, wrt: &[TensorId]) -> Result<(GraphBuilder, Vec<TensorId>), GraphError> {
+pub(super) fn append_gradients(
+    graph: &Graph,
+    wrt: &[TensorId],
+    seeds: &[OutputCotangent],
+) -> Result<(GraphBuilder, Vec<TensorId>), GraphError> {
     let is_active = find_active(graph, wrt);
     let builder = TensorExprBuilder::new(GraphBuilder::continue_graph(graph.clone()));
     let mut gradients = Vec::with_capacity(wrt.len());
     {
-        let mut cotangents = seed(graph, &builder)?;
+        let mut cotangents = seed(graph, seeds, &builder)?;
         for (id, value) in graph.iter().collect::<Vec<_>>().into_iter().rev() {
             let index = id.0 as usize;
             let (true, Some(cotangent)) = (is_active[index], cotangents[index]) else { continue };
@@ -44,7 +49,7 @@ pub(super) fn append_gradients(graph: &Graph, wrt: &[TensorId]) -> Result<(Graph
         for &id in wrt {
             let value = graph.value(id).ok_or(GraphError::UnknownValue(id))?;
             let cotangent = cotangents[id.0 as usize].map(|cotangent| cotangent.value);
-            gradients.push(cotangent.unwrap_or_else(|| builder.zeros(&value.ty)).id());
+            gradients.push(cotangent.unwrap_or_else(|| builder.filled(&value.ty, 0.0)).id());
         }
     }
     Ok((builder.finish()?, gradients))
@@ -65,19 +70,29 @@ fn find_active(graph: &Graph, wrt: &[TensorId]) -> Vec<bool> {
     is_active
 }
 
-/// Adds an input for the cotangent of each output that is a float.
-fn seed<'g>(graph: &Graph, builder: &'g TensorExprBuilder) -> Result<Vec<Option<ValueCotangent<'g>>>, GraphError> {
+/// Begins with the cotangents of the outputs that are floats: inputs that are added, or constants.
+fn seed<'g>(
+    graph: &Graph,
+    seeds: &[OutputCotangent],
+    builder: &'g TensorExprBuilder,
+) -> Result<Vec<Option<ValueCotangent<'g>>>, GraphError> {
     let mut cotangents: Vec<Option<ValueCotangent<'g>>> = vec![None; graph.values.len()];
-    for (number, &output) in graph.outputs.iter().enumerate() {
+    for (number, (&output, &seed)) in graph.outputs.iter().zip(seeds).enumerate() {
         let ty = &graph.value(output).ok_or(GraphError::UnknownValue(output))?.ty;
         if !ty.dtype.is_float() {
             continue;
         }
-        let mut name = format!("cotangent{number}");
-        while graph.inputs().any(|(other, _)| other == name) {
-            name.push('_');
-        }
-        let given = builder.input(&name, ty)?;
+        let given = match seed {
+            OutputCotangent::Zero => continue,
+            OutputCotangent::One => builder.filled(ty, 1.0),
+            OutputCotangent::Given => {
+                let mut name = format!("cotangent{number}");
+                while graph.inputs().any(|(other, _)| other == name) {
+                    name.push('_');
+                }
+                builder.input(&name, ty)?
+            }
+        };
         let sum = &mut cotangents[output.0 as usize];
         let value = sum.map_or(given, |sum: ValueCotangent<'g>| sum.value + given);
         *sum = Some(ValueCotangent { value, may_be_untaken: false });

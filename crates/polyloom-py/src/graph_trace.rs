@@ -1,0 +1,239 @@
+//! Traces: the graph of the ops that a function calls on traced tensors, which stand for the arrays that it is differentiated by.
+//!
+//! A trace that is begun while another one runs is at a level above it. An op belongs to the trace of its operand at the highest level,
+//! to which tensors of others are inputs, as arrays are: constants of its gradient. So gradients of gradients never mix.
+
+use crate::boundary::guarded;
+use crate::errors::argument_type_error;
+use crate::op_errors::graph_error;
+use crate::result_memory::descr_of;
+use crate::tensor_operand::{array_scalar, plain_tensor};
+use crate::tensor_view::{TensorPackage, TensorView, view_of};
+use crate::torch_tensor;
+use polyloom::Scalar;
+use polyloom::graph::{GraphBuilder, Shape, TensorId, TensorType};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+static NEXT_LEVEL: AtomicU64 = AtomicU64::new(0);
+
+/// Holds the graph of the ops that a function calls.
+#[pyclass(frozen, module = "polyloom._native")]
+pub(crate) struct GraphTrace {
+    level: u64,
+    /// None while an op is being added.
+    state: Mutex<Option<TraceState>>,
+}
+
+/// Holds what a trace has seen so far.
+#[derive(Default)]
+pub(crate) struct TraceState {
+    pub(crate) builder: GraphBuilder,
+    /// What each input of the graph is: an array, or a tensor of another trace.
+    pub(crate) inputs: Vec<Py<PyAny>>,
+    /// The Python numbers that a run is given.
+    pub(crate) numbers: Vec<Py<PyAny>>,
+    /// The inputs that are arrays from outside of the function, by the addresses of the objects, which are kept alive.
+    captured: FxHashMap<usize, (TensorId, Py<PyAny>)>,
+    is_closed: bool,
+}
+
+/// A value of a trace, of known element type and shape. Base class of `polyloom`'s traced tensors.
+#[pyclass(subclass, frozen, module = "polyloom._native")]
+pub(crate) struct TracedBase {
+    trace: Py<GraphTrace>,
+    id: TensorId,
+    dtype: Scalar,
+    extents: Vec<u64>,
+}
+
+impl TracedBase {
+    pub(crate) fn trace<'py>(&self, py: Python<'py>) -> &Bound<'py, GraphTrace> {
+        self.trace.bind(py)
+    }
+
+    pub(crate) fn id(&self) -> TensorId {
+        self.id
+    }
+
+    pub(crate) fn ty(&self) -> TensorType {
+        TensorType { dtype: self.dtype, shape: Shape::of(&self.extents) }
+    }
+}
+
+#[pymethods]
+impl TracedBase {
+    #[new]
+    fn new(trace: Bound<'_, GraphTrace>, id: u32) -> PyResult<TracedBase> {
+        let ty = trace.get().with_state(|state| state.builder.ty(TensorId(id)).cloned().map_err(|e| graph_error(&e)))?;
+        let extents = ty.shape.as_static().unwrap_or_default();
+        Ok(TracedBase { trace: trace.unbind(), id: TensorId(id), dtype: ty.dtype, extents })
+    }
+
+    /// The trace.
+    #[getter]
+    fn _trace(&self, py: Python<'_>) -> Py<GraphTrace> {
+        self.trace.clone_ref(py)
+    }
+
+    /// The extents.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.extents)
+    }
+
+    /// The element type, as NumPy's.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        descr_of(py, self.dtype)
+    }
+
+    /// The name of the element type.
+    #[getter]
+    fn _dtype_name(&self) -> &'static str {
+        self.dtype.python_name()
+    }
+
+    /// Returns true if the elements are floating-point numbers.
+    #[getter]
+    fn _is_float(&self) -> bool {
+        self.dtype.is_float()
+    }
+}
+
+#[pymethods]
+impl GraphTrace {
+    #[new]
+    fn new() -> GraphTrace {
+        let level = NEXT_LEVEL.fetch_add(1, Ordering::Relaxed);
+        GraphTrace { level, state: Mutex::new(Some(TraceState::default())) }
+    }
+
+    /// Adds an input: the traced tensor that stands for an array, or for a tensor of another trace.
+    fn input<'py>(slf: &Bound<'py, GraphTrace>, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let plain = plain_tensor(py, value)?;
+        let id = slf.get().with_state(|state| state.add_input(py, &plain))?;
+        traced(slf, id)
+    }
+
+    /// Ends the trace: a tensor that the function has left somewhere is refused from now on.
+    fn close(&self) -> PyResult<()> {
+        self.with_state(|state| {
+            state.is_closed = true;
+            Ok(())
+        })
+    }
+}
+
+impl GraphTrace {
+    /// Runs `work` on what the trace has seen.
+    ///
+    /// # Errors
+    ///
+    /// `RuntimeError` if an op is being added, in another thread or by code that the op runs.
+    pub(crate) fn with_state<T>(&self, work: impl FnOnce(&mut TraceState) -> PyResult<T>) -> PyResult<T> {
+        let taken = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut state = taken.ok_or_else(|| {
+            PyRuntimeError::new_err("a function that is traced for its gradient calls ops in one thread at a time")
+        })?;
+        let done = guarded(|| work(&mut state));
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+        done
+    }
+}
+
+impl TraceState {
+    /// Returns the value of the graph that an object is: a tensor of this trace, or an input for an array or another trace's tensor;
+    /// nothing if it is neither.
+    pub(crate) fn operand(
+        &mut self,
+        trace: &Bound<'_, GraphTrace>,
+        object: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<TensorId>> {
+        let py = trace.py();
+        if let Ok(tensor) = object.cast::<TracedBase>()
+            && tensor.get().trace.is(trace)
+        {
+            if self.is_closed {
+                return Err(closed());
+            }
+            return Ok(Some(tensor.get().id));
+        }
+        if let Some((id, _)) = self.captured.get(&(object.as_ptr() as usize)) {
+            return Ok(Some(*id));
+        }
+        let mut held = SmallVec::new();
+        // SAFETY: the object is alive, and the view is not kept.
+        let is_tensor = matches!(unsafe { view_of(py, object.as_ptr(), &mut held) }, TensorView::Tensor(_));
+        if !is_tensor && object.cast::<TracedBase>().is_err() {
+            return Ok(None);
+        }
+        let id = self.add_input(py, object)?;
+        self.captured.insert(object.as_ptr() as usize, (id, object.clone().unbind()));
+        Ok(Some(id))
+    }
+
+    fn add_input(&mut self, py: Python<'_>, plain: &Bound<'_, PyAny>) -> PyResult<TensorId> {
+        let ty = type_of(py, plain)?;
+        let name = format!("x{}", self.inputs.len());
+        let id = self.builder.input(&name, ty.dtype, ty.shape).map_err(|error| graph_error(&error))?;
+        self.inputs.push(plain.clone().unbind());
+        Ok(id)
+    }
+}
+
+/// Returns the type of an array or a traced tensor.
+fn type_of(py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<TensorType> {
+    if let Ok(tensor) = object.cast::<TracedBase>() {
+        if tensor.get().trace(py).get().with_state(|state| Ok(state.is_closed))? {
+            return Err(closed());
+        }
+        return Ok(tensor.get().ty());
+    }
+    let mut held = SmallVec::new();
+    // SAFETY: the object is alive, and the view is used up before Python code runs.
+    let TensorView::Tensor(fields) = (unsafe { view_of(py, object.as_ptr(), &mut held) }) else {
+        let given = object.get_type().name()?;
+        return Err(argument_type_error(format!("is {given}, not an array")));
+    };
+    let dtype = match fields.package {
+        TensorPackage::Torch => torch_tensor::scalar_of(fields.type_number),
+        _ => array_scalar(py, object),
+    };
+    let dtype = dtype.ok_or_else(|| PyTypeError::new_err("has elements that ops do not take"))?;
+    let extents: Vec<u64> = fields.extents.iter().map(|&extent| extent as u64).collect();
+    Ok(TensorType { dtype, shape: Shape::of(&extents) })
+}
+
+fn closed() -> PyErr {
+    PyTypeError::new_err(
+        "is a tensor of a function whose gradient has been computed: it has no value outside of the function, so return it \
+         from there, with has_aux=True beside the loss",
+    )
+}
+
+/// Returns the trace at the highest level among those of the objects.
+pub(crate) fn innermost_trace<'py>(objects: &[Bound<'py, PyAny>]) -> Option<Bound<'py, GraphTrace>> {
+    let traces = objects.iter().filter_map(|object| {
+        let tensor = object.cast::<TracedBase>().ok()?;
+        Some(tensor.get().trace(object.py()).clone())
+    });
+    traces.max_by_key(|trace| trace.get().level)
+}
+
+/// Makes the object of a value of a trace.
+pub(crate) fn traced<'py>(trace: &Bound<'py, GraphTrace>, id: TensorId) -> PyResult<Bound<'py, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = trace.py();
+    let class = CLASS.get_or_try_init(py, || {
+        Ok::<_, PyErr>(py.import("polyloom._traced_tensor")?.getattr("TracedTensor")?.unbind())
+    })?;
+    class.bind(py).call1((trace, id.0))
+}

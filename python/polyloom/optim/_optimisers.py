@@ -1,0 +1,511 @@
+"""The optimisers, over structures of arrays and over lists of arrays that change in place."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import polyloom as loom
+from polyloom import _native
+from polyloom._array_trees import check_like, leaves_of, rebuilt
+from polyloom._arrays import array
+from polyloom.optim._kernels import adam_step, descent_step, sgd_step
+
+
+class Optimiser:
+    """What optimisers have in common.
+
+    Attributes
+    ----------
+    params : list of array or None
+        The arrays that `step` changes.
+    lr : float
+        The rate. It may be changed between steps.
+    t : int
+        The number of steps.
+    """
+
+    # The names of the moments, arrays like the parameters.
+    _MOMENTS: tuple[str, ...] = ()
+
+    def __init__(self, params: Sequence[Any] | None, lr: float) -> None:
+        self.lr = float(lr)
+        self.t = 0
+        self._flats: dict[Any, FlatMoments] = {}
+        self._shapes: list[Any] | None = None
+        self._launches: tuple[Any, Any, list[Any]] | None = None
+        for name in self._MOMENTS:
+            setattr(self, name, [])
+        self.params: list[Any] | None = None
+        self.set_params(params)
+
+    def set_params(self, params: Sequence[Any] | None) -> None:
+        """Sets the arrays that `step` changes, and makes moments of zeros for those of other shapes or types than
+        before.
+
+        Parameters
+        ----------
+        params : sequence of array, or None
+            Contiguous arrays of floating-point numbers, vectors or the like, of the package or of NumPy.
+
+        Raises
+        ------
+        TypeError
+            Of an array of other elements.
+        ValueError
+            Of one that is not contiguous.
+        """
+        self.params = None if params is None else list(params)
+        self._launches = None
+        flats = [_flat(each, f"parameter {index}") for index, each in enumerate(self.params or ())]
+        for name in self._MOMENTS:
+            known = getattr(self, name)
+            setattr(
+                self,
+                name,
+                [
+                    known[index]
+                    if index < len(known) and _is_like(known[index], flat)
+                    else loom.zeros(flat.shape, _moment_type(flat), device=flat.device)
+                    for index, flat in enumerate(flats)
+                ],
+            )
+
+    def reset_internal_state(self) -> None:
+        """Sets the moments to zero, and begins to count steps anew."""
+        for name in self._MOMENTS:
+            for moment in getattr(self, name):
+                moment.zero_()
+        self._flats, self._shapes, self.t = {}, None, 0
+
+    def step(self, grad: Sequence[Any] | None = None) -> None:
+        """Changes the parameters in place.
+
+        The launches for all parameters are one plan, which is kept as long as the gradients are the same arrays.
+
+        Parameters
+        ----------
+        grad : sequence of array, optional
+            The gradients, one for each parameter; their `grad` by default, which a tape's `backward` adds to.
+
+        Raises
+        ------
+        RuntimeError
+            Without parameters.
+        TypeError, ValueError
+            If gradients are not like the parameters, or there are none.
+
+        Examples
+        --------
+        >>> import polyloom as loom
+        >>> x = loom.array([1.0, 2.0], dtype=float, requires_grad=True)
+        >>> x.grad.fill_(1.0)
+        array([1., 1.], dtype=float32)
+        >>> loom.optim.SGD([x], lr=0.5).step()
+        >>> x
+        array([0.5, 1.5], dtype=float32)
+        """
+        if self.params is None:
+            raise RuntimeError(f"{type(self).__name__} parameters must be set before calling step(), got None")
+        given = [getattr(each, "grad", None) for each in self.params] if grad is None else list(grad)
+        if len(given) != len(self.params):
+            raise ValueError(f"gradients are one for each parameter: {len(self.params)}, not {len(given)}")
+        known = self._launches
+        if known is None or any(own is not other for own, other in zip(known[2], given, strict=True)):
+            known = self._launches = self._recorded(self.params, given)
+        plan, all_rates, _ = known
+        for rates in all_rates:
+            rates.assign(np.array(self._rates()))
+        plan.launch()
+        self.t += 1
+
+    def update(self, params: Any, grads: Any) -> Any:
+        """Gives parameters after a step. Those that are given stay as they are.
+
+        Arrays of one element type lie in one memory, and one kernel makes the step for all of them. The results are
+        views of what it writes.
+
+        Parameters
+        ----------
+        params : Any
+            Floating-point arrays of NumPy, PyTorch or the package, in dictionaries, lists, tuples, named tuples and
+            dataclasses. At each step it has the structure and the shapes of the first.
+        grads : Any
+            The gradients, in the same structure.
+
+        Returns
+        -------
+        Any
+            New parameters in that structure.
+
+        Raises
+        ------
+        TypeError
+            Of arrays that are not of floating-point numbers, or gradients of other types.
+        ValueError
+            Of gradients of other shapes or structure, and of parameters of others than at the first step.
+
+        Examples
+        --------
+        >>> import numpy as np, polyloom as loom
+        >>> sgd = loom.optim.SGD(lr=0.5)
+        >>> sgd.update({"w": np.array([1.0, 2.0])}, {"w": np.array([1.0, -1.0])})
+        {'w': array([0.5, 2.5])}
+        """
+        check_like(params, grads, "the structure of the gradients")
+        places, leaves = [], []
+        for path, leaf in leaves_of(params):
+            places.append(path)
+            leaves.append(leaf)
+        given = [leaf for _, leaf in leaves_of(grads)]
+        kinds = [_kind(leaf, f"params{place}") for place, leaf in zip(places, leaves, strict=True)]
+        for place, kind, leaf, grad in zip(places, kinds, leaves, given, strict=True):
+            if _kind(grad, f"grads{place}")[1:] != kind[1:]:
+                raise TypeError(f"grads{place} is of type {grad.dtype}, and the parameter of type {leaf.dtype}")
+            if tuple(grad.shape) != tuple(leaf.shape):
+                raise ValueError(
+                    f"grads{place} has the shape {tuple(grad.shape)}, and the parameter {tuple(leaf.shape)}"
+                )
+        shapes = [(kind, tuple(leaf.shape)) for kind, leaf in zip(kinds, leaves, strict=True)]
+        if self._shapes is None:
+            self._shapes = shapes
+            members: dict[Any, list[int]] = {}
+            for index, kind in enumerate(kinds):
+                members.setdefault(kind, []).append(index)
+            self._flats = {
+                kind: FlatMoments(kind, indices, [leaves[index] for index in indices], len(self._MOMENTS))
+                for kind, indices in members.items()
+            }
+        elif shapes != self._shapes:
+            raise ValueError(
+                "the parameters have other shapes or types than at the first step: make an optimiser of their own "
+                "for them"
+            )
+        results: list[Any] = [None] * len(leaves)
+        for flat in self._flats.values():
+            made = flat.step(self, [leaves[index] for index in flat.indices], [given[index] for index in flat.indices])
+            for index, value in zip(flat.indices, made, strict=True):
+                results[index] = value
+        self.t += 1
+        return rebuilt(params, iter(results))
+
+    def _recorded(self, params: list[Any], grads: list[Any]) -> tuple[Any, list[array], list[Any]]:
+        """The plan of a step in place, and the rates that it reads."""
+        all_rates: dict[Any, array] = {}
+        launches = []
+        for index, (param, grad) in enumerate(zip(params, grads, strict=True)):
+            if grad is None:
+                raise ValueError(
+                    f"parameter {index} has no gradient: set requires_grad=True, or call step([…]) with gradients"
+                )
+            p, g = _flat(param, f"parameter {index}"), _flat(grad, f"gradient {index}")
+            if p.dtype != g.dtype:
+                raise TypeError(f"gradient {index} is of type {grad.dtype}, and the parameter of type {param.dtype}")
+            if tuple(param.shape) != tuple(grad.shape):
+                raise ValueError(
+                    f"gradient {index} has the shape {tuple(grad.shape)}, and the parameter {tuple(param.shape)}"
+                )
+            moments = [getattr(self, name)[index] for name in self._MOMENTS]
+            key = (p.device, _moment_type(p))
+            if key not in all_rates:
+                all_rates[key] = loom.zeros(len(self._rates()), key[1], device=p.device)
+            args = [p, g, *moments, all_rates[key], p]
+            launches.append(
+                loom.launch(self._kernel(), p.size, args, device=p.device, record_cmd=True, record_tape=False)
+            )
+        return loom.Plan(launches), list(all_rates.values()), grads
+
+    def _kernel(self) -> Any:
+        raise NotImplementedError
+
+    def _rates(self) -> list[float]:
+        """What the kernel reads of this step."""
+        raise NotImplementedError
+
+
+class SGD(Optimiser):
+    """Stochastic gradient descent, with momentum and weight decay as PyTorch and Warp have them.
+
+    Parameters
+    ----------
+    params : sequence of array, optional
+        Arrays that `step` changes in place. `update` needs none.
+    lr : float
+        The rate.
+    momentum : float
+        How much of the last step the next one keeps.
+    dampening : float
+        How much less of the gradient a step takes with momentum.
+    weight_decay : float
+        The parameter's share that is added to its gradient.
+    nesterov : bool
+        Use Nesterov's momentum.
+
+    Raises
+    ------
+    ValueError
+        Of a number out of range, and of `nesterov` without momentum or with dampening.
+
+    Examples
+    --------
+    >>> import numpy as np, polyloom as loom
+    >>> from polyloom import ops
+    >>> sgd, x = loom.optim.SGD(lr=0.1, momentum=0.9), np.array([1.0, -2.0])
+    >>> for _ in range(200):
+    ...     x = sgd.update(x, loom.grad(lambda x: ops.sum(ops.square(x)))(x))
+    >>> bool(np.abs(x).max() < 1e-3)
+    True
+    """
+
+    def __init__(
+        self,
+        params: Sequence[Any] | None = None,
+        lr: float = 0.001,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ) -> None:
+        _check_range(momentum=momentum, weight_decay=weight_decay, lr=lr)
+        if nesterov and (momentum <= 0.0 or dampening != 0.0):
+            raise ValueError("nesterov=True needs a momentum above 0, and a dampening of 0")
+        self.momentum, self.dampening = float(momentum), float(dampening)
+        self.weight_decay, self.nesterov = float(weight_decay), bool(nesterov)
+        self._MOMENTS = ("b",) if momentum else ()
+        super().__init__(params, lr)
+
+    def _kernel(self) -> Any:
+        return sgd_step if self._MOMENTS else descent_step
+
+    def _rates(self) -> list[float]:
+        fresh = 1.0 if self.t == 0 else 1.0 - self.dampening
+        return [self.lr, self.momentum, fresh, self.weight_decay, float(self.nesterov)]
+
+
+class Adam(Optimiser):
+    """Adam (Kingma and Ba, 2015): steps scaled by running means of the gradient and of its square.
+
+    Parameters
+    ----------
+    params : sequence of array, optional
+        Arrays that `step` changes in place. `update` needs none.
+    lr : float
+        The rate.
+    betas : pair of float
+        How much of the means of the gradient and of its square a step keeps.
+    eps : float
+        Added to the root of the mean square.
+    weight_decay : float
+        The parameter's share that is added to its gradient.
+
+    Raises
+    ------
+    ValueError
+        Of a number out of range.
+
+    Examples
+    --------
+    >>> import numpy as np, polyloom as loom
+    >>> adam = loom.optim.Adam(lr=0.1)
+    >>> adam.update([np.zeros(2)], [np.array([3.0, -0.5])])[0].round(3)
+    array([-0.1,  0.1])
+    """
+
+    _MOMENTS = ("m", "v")
+
+    def __init__(
+        self,
+        params: Sequence[Any] | None = None,
+        lr: float = 0.001,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        _check_range(lr=lr, eps=eps, weight_decay=weight_decay)
+        if not all(0.0 <= beta < 1.0 for beta in betas):
+            raise ValueError(f"betas are from 0 on and below 1, not {betas}")
+        self.beta1, self.beta2 = map(float, betas)
+        self.eps, self.weight_decay = float(eps), float(weight_decay)
+        super().__init__(params, lr)
+
+    def _kernel(self) -> Any:
+        return adam_step
+
+    def _decay(self) -> tuple[float, float]:
+        """What of the parameter is added to the gradient, and what a step leaves of it."""
+        return self.weight_decay, 1.0
+
+    def _rates(self) -> list[float]:
+        decay, shrink = self._decay()
+        scales = [
+            1.0 / -math.expm1((self.t + 1) * math.log(beta)) if beta else 1.0 for beta in (self.beta1, self.beta2)
+        ]
+        fresh = [1.0 - self.beta1, 1.0 - self.beta2]
+        return [self.lr, self.beta1, fresh[0], self.beta2, fresh[1], self.eps, decay, shrink, *scales]
+
+
+class AdamW(Adam):
+    """Adam whose weight decay shrinks the parameters themselves (Loshchilov and Hutter, 2019).
+
+    Parameters
+    ----------
+    params, lr, betas, eps
+        As for `Adam`.
+    weight_decay : float
+        A step multiplies the parameters by `1 - lr * weight_decay`.
+
+    Examples
+    --------
+    >>> import numpy as np, polyloom as loom
+    >>> adam = loom.optim.AdamW(lr=0.1, weight_decay=0.5)
+    >>> adam.update(np.array([1.0]), np.zeros(1))
+    array([0.95])
+    """
+
+    def __init__(
+        self,
+        params: Sequence[Any] | None = None,
+        lr: float = 0.001,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay)
+
+    def _decay(self) -> tuple[float, float]:
+        return 0.0, 1.0 - self.lr * self.weight_decay
+
+
+class FlatMoments:
+    """The parameters of one package, type and device, in one memory, with their moments."""
+
+    def __init__(self, kind: tuple[str, str, Any], indices: list[int], leaves: list[Any], n_moments: int) -> None:
+        self._package, self._device, self._dtype = kind
+        self.indices = indices
+        self._ends = np.cumsum([_size(leaf) for leaf in leaves]).tolist()
+        self._n = self._ends[-1]
+        self._moments = [self._new(_wide(self._dtype)) for _ in range(n_moments)]
+        for moment in self._moments:
+            moment.zero_()
+        self._rates: array | None = None
+        self._gradients: array | None = None
+        # The parameters that the last step gave, and the memory that they are views of.
+        self._given: list[Any] = []
+        self._whole: array | None = None
+
+    def step(self, optimiser: Optimiser, params: list[Any], grads: list[Any]) -> list[Any]:
+        """The parameters after a step."""
+        if not self._n:
+            return params
+        if self._whole is not None and all(own is other for own, other in zip(self._given, params, strict=True)):
+            whole = self._whole
+        else:
+            whole = self._gathered(params, None)
+        self._gradients = self._gathered(grads, self._gradients)
+        rates = optimiser._rates()
+        if self._rates is None:
+            self._rates = loom.zeros(len(rates), _wide(self._dtype), device=self._device)
+        self._rates.assign(np.array(rates))
+        made = self._new(self._dtype)
+        args = [whole, self._gradients, *self._moments, self._rates, made]
+        loom.launch(optimiser._kernel(), self._n, args, device=self._device, record_tape=False)
+        self._whole = made
+        self._given = [
+            self._part(made, end - _size(leaf), end, leaf) for leaf, end in zip(params, self._ends, strict=True)
+        ]
+        return list(self._given)
+
+    def _new(self, dtype: Any) -> array:
+        if self._device == "cpu":
+            return array._wrap(_native.new_result((self._n,), dtype.numpy), dtype)
+        return loom.empty(self._n, dtype, device=self._device)
+
+    def _gathered(self, leaves: list[Any], kept: array | None) -> array:
+        """Arrays after each other in one memory: that of a single array, or what is kept for several."""
+        if self._device != "cpu":
+            whole = self._new(self._dtype) if kept is None else kept
+            for leaf, end in zip(leaves, self._ends, strict=True):
+                loom.copy(whole, leaf.contiguous().flatten(), dest_offset=end - _size(leaf))
+            return whole
+        flats = [_storage(leaf).reshape(-1) for leaf in leaves]
+        if len(flats) == 1:
+            return array._wrap(flats[0], self._dtype)
+        whole = self._new(self._dtype) if kept is None else kept
+        np.concatenate(flats, out=whole._storage)
+        return whole
+
+    def _part(self, whole: array, begin: int, end: int, like: Any) -> Any:
+        if self._device != "cpu":
+            return whole[begin:end].reshape(tuple(like.shape))
+        part = whole._storage[begin:end].reshape(_storage(like).shape)
+        if self._package == "polyloom":
+            return array._wrap(part, like.dtype)
+        if self._package == "torch":
+            return importlib.import_module("torch").from_numpy(part)
+        return part
+
+
+def _kind(leaf: Any, what: str) -> tuple[str, str, Any]:
+    """The package, the device, and the type of the numbers of an array."""
+    if isinstance(leaf, array):
+        scalar = getattr(leaf.dtype, "_wp_scalar_type_", leaf.dtype)
+        package, device, dtype = "polyloom", str(leaf.device), scalar
+    elif isinstance(leaf, np.ndarray):
+        package, device, dtype = "numpy", "cpu", loom.dtype_from_numpy(leaf.dtype) if leaf.dtype.kind == "f" else None
+    elif type(leaf).__module__.partition(".")[0] == "torch":
+        package, device = "torch", str(leaf.device)
+        dtype = loom.dtype_from_torch(leaf.dtype) if leaf.is_floating_point() else None
+        if device != "cpu":
+            raise TypeError(f"{what} is on device '{device}': update takes PyTorch's tensors on the CPU")
+    else:
+        raise TypeError(f"{what} is {type(leaf).__name__}, not an array")
+    if dtype not in (loom.float16, loom.bfloat16, loom.float32, loom.float64):
+        raise TypeError(f"{what} is of type {leaf.dtype}, and optimisers change floating-point numbers")
+    return package, device, dtype
+
+
+def _storage(leaf: Any) -> Any:
+    """The numbers of an array on the CPU as NumPy's."""
+    if isinstance(leaf, array):
+        return leaf._storage
+    return leaf if isinstance(leaf, np.ndarray) else leaf.detach().numpy()
+
+
+def _size(leaf: Any) -> int:
+    return int(math.prod(_storage(leaf).shape))
+
+
+def _flat(value: Any, what: str) -> array:
+    """The numbers of an array along one axis, in its memory."""
+    _, device, dtype = _kind(value, what)
+    if not isinstance(value, array):
+        value = array._wrap(_storage(value), dtype)
+    if not value.is_contiguous:
+        raise ValueError(f"{what} is not contiguous in memory: pass array.contiguous()")
+    if device == "cpu":
+        return array._wrap(value._storage.reshape(-1), dtype)
+    flat: array = value.view(dtype).flatten() if value.dtype is not dtype else value.flatten()
+    return flat
+
+
+def _wide(dtype: Any) -> Any:
+    """The type of moments: 16-bit numbers have moments of 32."""
+    return loom.float64 if dtype is loom.float64 else loom.float32
+
+
+def _moment_type(flat: array) -> Any:
+    return _wide(flat.dtype)
+
+
+def _is_like(moment: array, flat: array) -> bool:
+    return (moment.shape, moment.dtype, moment.device) == (flat.shape, _moment_type(flat), flat.device)
+
+
+def _check_range(**numbers: float) -> None:
+    for name, number in numbers.items():
+        if number < 0.0:
+            raise ValueError(f"{name} is not below 0, and is {number}")
