@@ -9,7 +9,7 @@ from tensor_arrays import assert_same_bits, evaluated, layouts, numbers
 
 
 def chain(a, b):
-    """The product of two float32 matrices as ascending chains, of which float64 rounds each step once, nearly always."""
+    """The product of two float32 matrices as ascending chains; float64 nearly always rounds each step once."""
     sums = np.zeros((a.shape[0], b.shape[1]), np.float32)
     for k in range(a.shape[1]):
         sums = (a[:, k : k + 1].astype(np.float64) * b[k : k + 1] + sums).astype(np.float32)
@@ -97,10 +97,10 @@ def test_convolutions_of_images(stride, padding, dilation, groups, has_bias):
     x = numbers((2, 6, 11, 40), np.float32, 1)
     weight = numbers((12, 6 // groups, 3, 4), np.float32, 2)
     bias = numbers((12,), np.float32, 3) if has_bias else None
-    pair = lambda value: value if isinstance(value, tuple) else (value, value)
     given = ops.conv2d(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
-    widths = [(width, width) for width in pair(padding)]
-    wanted = convolution(x, weight, bias, pair(stride), widths, pair(dilation), groups)
+    stride, padding, dilation = ((n, n) if isinstance(n, int) else n for n in (stride, padding, dilation))
+    widths = [(width, width) for width in padding]
+    wanted = convolution(x, weight, bias, stride, widths, dilation, groups)
     assert given.flags.c_contiguous
     np.testing.assert_allclose(given, wanted, rtol=1e-4, atol=1e-3)
 
@@ -168,7 +168,9 @@ def test_element_types_have_the_bits_of_the_definition(dtype):
 def test_what_surrounds_a_convolution_is_in_its_kernels():
     function = loom.fuse(
         loaded(
-            "def f(x, w, b):\n    y = ops.relu(ops.conv2d(x, w, b, padding=1))\n    return ops.add(y, ops.multiply(x, 2.0))\n"
+            "def f(x, w, b):\n"
+            "    y = ops.relu(ops.conv2d(x, w, b, padding=1))\n"
+            "    return ops.add(y, ops.multiply(x, 2.0))\n"
         )["f"]
     )
     x, w, b = numbers((2, 8, 12, 40), np.float32, 1), numbers((8, 8, 3, 3), np.float32, 2), numbers((8,), np.float32, 3)
@@ -186,7 +188,7 @@ def test_what_surrounds_a_convolution_is_in_its_kernels():
         (lambda x: ops.einsum("ij->ik", x), "has `k` in the result, which no operand has"),
         (lambda x: ops.einsum("i1", x), "has `1`, which is no letter"),
         (lambda x: ops.conv2d(x, x), "`x` has shape \\[5, 8\\], but it must have 4 axes"),
-        (lambda x: ops.conv1d(x[None], np.ones((2, 5, 3), np.float32), stride=0), "has 0, but its numbers are at least 1"),
+        (lambda x: ops.conv1d(x[None], np.ones((2, 5, 3)), stride=0), "has 0, but its numbers are at least 1"),
         (lambda x: ops.max_pool2d(x, 9), "of which axis 0 is shorter than a window, which takes 9 elements"),
         (lambda x: ops.max_pool2d(x, 2, padding=2), "a window would have nothing but padding"),
         (lambda x: ops.linear(x, x[:, :3]), "whose last extents differ"),

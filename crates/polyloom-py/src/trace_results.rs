@@ -173,7 +173,8 @@ impl<'py> TraceRun<'_, 'py> {
                 let plan = Arc::new(self.plan(py)?);
                 let mut held = SmallVec::new();
                 // SAFETY: the objects are alive, and the views are used up before Python code runs.
-                let views: Vec<TensorView<'_>> = args.iter().map(|&arg| unsafe { view_of(py, arg, &mut held) }).collect();
+                let views: Vec<TensorView<'_>> =
+                    args.iter().map(|&arg| unsafe { view_of(py, arg, &mut held) }).collect();
                 plan.take_values(&views, &mut values);
                 self.keep(hash, plan.clone());
                 plan

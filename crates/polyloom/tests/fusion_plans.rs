@@ -242,7 +242,8 @@ fn graphs_give_the_bits_of_the_reference_in_few_kernels() {
 #[test]
 fn no_tile_changes_a_bit_of_a_product() {
     let session = Session::new().unwrap();
-    let sizes = [[1, 4, 33], [5, 9, 13], [12, 32, 7], [13, 33, 40], [25, 64, 3], [40, 100, 65], [7, 47, 1], [64, 16, 20]];
+    let sizes =
+        [[1, 4, 33], [5, 9, 13], [12, 32, 7], [13, 33, 40], [25, 64, 3], [40, 100, 65], [7, 47, 1], [64, 16, 20]];
     let mut random = Random::new(3);
     let mut n_tiled = 0;
     for [rows, columns, length] in sizes {
@@ -252,7 +253,8 @@ fn no_tile_changes_a_bit_of_a_product() {
                  %c = input \"c\" : {dtype}[{columns}]\n%d = multiply %a, %a\n%p = matmul %d, %b\n%q = add %p, %c\n\
                  %r = multiply %q, %q\nreturn %r, %p"
             );
-            let shapes = [None, Some(random_tile(&mut random)), Some(random_tile(&mut random)), Some(random_tile(&mut random))];
+            let shapes =
+                [None, Some(random_tile(&mut random)), Some(random_tile(&mut random)), Some(random_tile(&mut random))];
             for tile_shape in shapes {
                 let options = PlanOptions { tile_shape, ..PlanOptions::default() };
                 n_tiled += usize::from(tile_shape.is_some());
@@ -430,7 +432,9 @@ fn random_attribute(op: &str, name: &str, extents: &[u64], random: &mut Random) 
         "padding" => AttributeValue::Ints(vec![random.below(2) as i64]),
         "a_labels" | "b_labels" => AttributeValue::Ints((0..rank as i64).collect()),
         "labels" => AttributeValue::Ints((0..rank as i64).rev().filter(|_| random.one_in(2)).collect()),
-        "equation" => AttributeValue::Text(["ab,ab->b", "ab,cb", "a,b", "abc,abd->dca", "ab->a"][random.below(5)].into()),
+        "equation" => {
+            AttributeValue::Text(["ab,ab->b", "ab,cb", "a,b", "abc,abd->dca", "ab->a"][random.below(5)].into())
+        }
         _ => return None,
     })
 }

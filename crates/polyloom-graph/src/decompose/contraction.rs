@@ -33,15 +33,17 @@ pub(crate) fn einsum(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Attribu
     let (mut value, mut labels) = rest.remove(0);
     loop {
         // What no other operand and not the result needs is summed over by itself.
-        let is_needed =
-            |label: &i64, others: &[(TensorId, Vec<i64>)]| equation.result.contains(label) || others.iter().any(|(_, own)| own.contains(label));
+        let is_needed = |label: &i64, others: &[(TensorId, Vec<i64>)]| {
+            equation.result.contains(label) || others.iter().any(|(_, own)| own.contains(label))
+        };
         (value, labels) = without(b, value, labels, |label| is_needed(label, &rest))?;
         if rest.is_empty() {
             break;
         }
         let (other, other_labels) = rest.remove(0);
         let own = labels.clone();
-        let (other, other_labels) = without(b, other, other_labels, |label| own.contains(label) || is_needed(label, &rest))?;
+        let (other, other_labels) =
+            without(b, other, other_labels, |label| own.contains(label) || is_needed(label, &rest))?;
         let both = labels.iter().chain(other_labels.iter().filter(|label| !labels.contains(label)));
         let mut kept: Vec<i64> = both.copied().filter(|label| is_needed(label, &rest)).collect();
         if rest.is_empty() {
@@ -117,9 +119,8 @@ fn windows_with_rows(b: &mut GraphBuilder, x: TensorId, sizes: &[i64], steps: &[
     let copied = unary(b, TensorOp::Contiguous, ordered)?;
     let axes: Vec<i64> = (rank - 1 - last as i64..rank - 1).collect();
     let rest = [("sizes", &sizes[..last]), ("steps", &steps[..last]), ("dilations", &dilations[..last])];
-    let attributes: Vec<(&str, AttributeValue)> = std::iter::once(("axes", axes.into()))
-        .chain(rest.map(|(name, values)| (name, values.into())))
-        .collect();
+    let attributes: Vec<(&str, AttributeValue)> =
+        std::iter::once(("axes", axes.into())).chain(rest.map(|(name, values)| (name, values.into()))).collect();
     let cut = b.op(TensorOp::Windows, &[copied.into()], &attributes)?;
     // From [rows of windows…, element, window, rows of a window…] to [rows…, window, rows of a window…, element].
     let (first, all) = (rank - 1, rank + 1 + last as i64);

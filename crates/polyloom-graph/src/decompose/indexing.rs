@@ -26,12 +26,14 @@ fn along(b: &mut GraphBuilder, x: &[TensorId], axis: usize) -> Built {
     result.0.splice(axis..=axis, of_index.0.iter().cloned());
     let index_dims = if of_index.rank() == 0 { vec![Dim::Static(1)] } else { of_index.0.clone() };
     let n_more = index_dims.len() - 1;
-    let wide_index = std::iter::repeat_n(Dim::Static(1), axis).chain(index_dims).chain(std::iter::repeat_n(Dim::Static(1), n_after));
+    let wide_index =
+        std::iter::repeat_n(Dim::Static(1), axis).chain(index_dims).chain(std::iter::repeat_n(Dim::Static(1), n_after));
     let index = reshape(b, x[1], Shape(wide_index.collect()))?;
     // The axis that is gathered along is the last of the index's.
     of_x.0.splice(axis..axis, std::iter::repeat_n(Dim::Static(1), n_more));
     let wide = reshape(b, x[0], of_x)?;
-    let gathered = b.op(TensorOp::Gather, &[wide.into(), index.into()], &[("axis", ((axis + n_more) as i64).into())])?;
+    let gathered =
+        b.op(TensorOp::Gather, &[wide.into(), index.into()], &[("axis", ((axis + n_more) as i64).into())])?;
     reshape(b, gathered, result)
 }
 

@@ -193,7 +193,7 @@ impl<'g> TensorExpr<'g> {
 
     /// Returns a tensor of zeros of the same graph.
     pub(super) fn zeros(self, ty: &TensorType) -> TensorExpr<'g> {
-        self.builder.zeros(ty)
+        self.builder.filled(ty, 0.0)
     }
 
     /// Multiplies and sums, given the labels of the axes of both and of the result.

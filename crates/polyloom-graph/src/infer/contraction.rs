@@ -91,7 +91,7 @@ impl ShapeQuery<'_> {
             lists.push(labels);
         }
         let [a, b, labels] = &lists[..] else { return Err(self.attribute_error("labels", "is missing")) };
-        let alone = a.iter().chain(b).find(|label| !labels.contains(label) && !(a.contains(label) && b.contains(label)));
+        let alone = a.iter().chain(b).find(|label| !(labels.contains(label) || a.contains(label) && b.contains(label)));
         if let Some(label) = alone {
             return Err(self.attribute_error("labels", format!("lacks {label}, which one operand alone has")));
         }
@@ -134,7 +134,9 @@ impl ShapeQuery<'_> {
             AttributeValue::None => otherwise.to_vec(),
             other => {
                 let counts: Vec<String> = counts.iter().map(usize::to_string).collect();
-                return Err(self.attribute_error(name, format!("is {other}, not 1 or {} integers", counts.join(" or "))));
+                return Err(
+                    self.attribute_error(name, format!("is {other}, not 1 or {} integers", counts.join(" or ")))
+                );
             }
         };
         if let Some(value) = values.iter().find(|&&value| value < least) {

@@ -64,7 +64,9 @@ impl ShapeQuery<'_> {
     pub(super) fn one_hot(&mut self) -> Result<Shape, GraphError> {
         let classes = self.int("classes")?;
         let Ok(classes) = u64::try_from(classes) else {
-            return Err(self.attribute_error("classes", format!("is {classes}, but a number of classes is not negative")));
+            return Err(
+                self.attribute_error("classes", format!("is {classes}, but a number of classes is not negative"))
+            );
         };
         let mut result = self.shapes[0].clone();
         result.0.push(Dim::Static(classes));

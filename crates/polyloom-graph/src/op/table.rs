@@ -7,7 +7,8 @@
 use super::CostModel::{Contraction, Free, Move, PerOperand, PerResult};
 use super::DtypeClass::{Any, Bits, BoolAsInt8, Integer, Number};
 use super::DtypeRule::{
-    Classes, Classified, Compared, Float, Indexed, Indices, Logical, Promoted, Quotient, Random, Seeded, Selected, Summed,
+    Classes, Classified, Compared, Float, Indexed, Indices, Logical, Promoted, Quotient, Random, Seeded, Selected,
+    Summed,
 };
 use super::OpDefinition::{self, Composite, Native, Scalar as By};
 use super::TensorKernelKind::{Conv2d, Custom, Elementwise, Matmul, Reduce, Scan};

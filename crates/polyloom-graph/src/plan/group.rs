@@ -299,7 +299,10 @@ impl KernelDraft {
     pub(super) fn roots(&self) -> Vec<ExpressionId> {
         let stores = self.stores.iter().map(|store| store.value);
         let indices = self.stores.iter().filter_map(|store| Some(store.target?.index));
-        stores.chain(indices).chain(self.reductions.iter().flat_map(|reduction| reduction.operands.iter().copied())).collect()
+        stores
+            .chain(indices)
+            .chain(self.reductions.iter().flat_map(|reduction| reduction.operands.iter().copied()))
+            .collect()
     }
 
     /// Returns the first pass that can compute expressions; `None` if they read what other threads compute.
@@ -335,7 +338,8 @@ impl KernelDraft {
         let (mut n_loads, mut n_all) = (0, 0);
         arena.visit(&self.roots(), |id| {
             n_all += 1;
-            n_loads += usize::from(matches!(arena.get(id).kind, ExpressionKind::Load(..) | ExpressionKind::Gather { .. }));
+            n_loads +=
+                usize::from(matches!(arena.get(id).kind, ExpressionKind::Load(..) | ExpressionKind::Gather { .. }));
         });
         n_all <= MAX_EXPRESSIONS && n_loads + self.stores.len() + self.reductions.len() <= MAX_ARRAYS
     }

@@ -34,10 +34,8 @@ fn entries_have_documentation_and_a_definition_that_fits_their_kind() {
         let is_elementwise = info.kind == TensorKernelKind::Elementwise;
         assert!(!is_scalar || is_elementwise, "{}", info.name);
         assert!(!info.is_view() || info.kind == TensorKernelKind::View, "{}", info.name);
-        let is_product = matches!(
-            info.shape_rule,
-            ShapeRule::Matmul | ShapeRule::Contract | ShapeRule::Einsum | ShapeRule::Linear
-        );
+        let is_product =
+            matches!(info.shape_rule, ShapeRule::Matmul | ShapeRule::Contract | ShapeRule::Einsum | ShapeRule::Linear);
         assert_eq!(is_product, info.kind == TensorKernelKind::Matmul, "{}", info.name);
     }
 }
@@ -65,7 +63,9 @@ fn signatures_have_what_the_rules_ask_for() {
             ShapeRule::Gather | ShapeRule::Take | ShapeRule::ScatterAdd => &["axis"],
             ShapeRule::OneHot => &["classes"],
             ShapeRule::Windows => &["axes", "sizes", "steps", "dilations"],
-            ShapeRule::Broadcast | ShapeRule::First | ShapeRule::Matmul | ShapeRule::Linear | ShapeRule::Embedding => &[],
+            ShapeRule::Broadcast | ShapeRule::First | ShapeRule::Matmul | ShapeRule::Linear | ShapeRule::Embedding => {
+                &[]
+            }
         };
         assert!(needed.iter().all(|name| has(name)), "{} lacks one of {needed:?}", info.name);
         let gives_dtype = matches!(info.dtype_rule, DtypeRule::Given | DtypeRule::Random);

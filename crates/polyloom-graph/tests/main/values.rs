@@ -238,7 +238,12 @@ fn every_op_has_a_value() {
         let values = [0.0, 0.5, 0.25, 1.0].map(|x: f64| x.round());
         let image: &[u64] = if info.name == "conv1d" { &[1, 1, 4] } else { &[1, 1, 2, 2] };
         let image = tensor(dtypes[0], image, &values);
-        let inputs = [tensor(dtypes[0], &[2, 2], &values), tensor(dtypes[1], &[2], &[1.0, 0.0]), image, tensor(I32, &[2, 1], &[1.0, 0.0])];
+        let inputs = [
+            tensor(dtypes[0], &[2, 2], &values),
+            tensor(dtypes[1], &[2], &[1.0, 0.0]),
+            image,
+            tensor(I32, &[2, 1], &[1.0, 0.0]),
+        ];
         let as_integers = [tensor(I32, &[2, 2], &values), inputs[1].clone(), inputs[2].clone(), inputs[3].clone()];
         let inputs = if parse_graph(&op_text(&text, &inputs)).is_ok() { inputs } else { as_integers };
         let graph = parse_graph(&op_text(&text, &inputs)).unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -92,7 +92,7 @@ pub fn plan_options(device: DeviceId, float_mode: FloatMode) -> PlanOptions {
         DeviceId::Cpu | DeviceId::Simulator => num_threads() as u32,
         DeviceId::Cuda(_) => 512,
     };
-    PlanOptions { float_mode, n_workers, vector_bytes: Processor::host().vector_bytes, tile_shape: env_tile() }
+    PlanOptions { float_mode, n_workers, vector_bytes: Processor::host().vector_bytes, tile_shape: None }
 }
 
 impl Session {
@@ -143,9 +143,4 @@ impl FusedPlan {
     pub fn output_number(&self, buffer: usize) -> usize {
         self.buffers[..buffer].iter().filter(|buffer| buffer.kind == BufferKind::Output).count()
     }
-}
-
-fn env_tile() -> Option<polyloom_graph::plan::TileShape> {
-    let v: Vec<u32> = std::env::var("PT").ok()?.split(',').map(|x| x.parse().unwrap()).collect();
-    Some(polyloom_graph::plan::TileShape { rows: v[0] as u8, columns: v[1] as u8, packs_left: v[2] != 0, packs_right: v[3] != 0, n_grouped: v[4], piece: v[5] })
 }

@@ -69,7 +69,9 @@ pub fn shape_rule_text(rule: ShapeRule) -> &'static str {
         ShapeRule::Gather => "The extent of `index` along `axis`; along the others what both broadcast to.",
         ShapeRule::Take => "The shape of `x` with the axes of `index` in place of `axis`.",
         ShapeRule::Embedding => "The shape of `index` with the extent of a row at the end.",
-        ShapeRule::ScatterAdd => "The shape of `x`. `updates` differ from it along `axis` alone, and `index` broadcasts to them.",
+        ShapeRule::ScatterAdd => {
+            "The shape of `x`. `updates` differ from it along `axis` alone, and `index` broadcasts to them."
+        }
         ShapeRule::OneHot => "The shape of `index` with `classes` at the end.",
         ShapeRule::Windows => "The shape of `x` with numbers of windows along `axes`, and `sizes` at the end.",
         ShapeRule::LayerNorm => "The shape of `x`. Weight and bias have the shape of its axes from `axis` on.",

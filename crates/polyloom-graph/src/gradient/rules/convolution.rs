@@ -1,8 +1,8 @@
 //! The rule of convolutions.
 
 use super::movement::spread_to;
-use crate::decompose::contraction::label::{BATCH, CHANNEL, GROUP, OFFSET, OUTPUT, PLACE};
 use crate::decompose::build::{int, ints};
+use crate::decompose::contraction::label::{BATCH, CHANNEL, GROUP, OFFSET, OUTPUT, PLACE};
 use crate::gradient::expression::TensorExpr;
 use crate::gradient::query::{GradientQuery, OperandContributions};
 use crate::op::TensorOp;

@@ -35,8 +35,7 @@ pub(super) fn scatter_add<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g>
     }
     let n = q.x[0].extent(&[axis], Scalar::I64);
     let taken = q.g.apply(TensorOp::Gather, &[index.into()], &[("axis", axis.into())]);
-    let is_within = index
-        .binary(TensorOp::GreaterEqual, -n)
-        .binary(TensorOp::LogicalAnd, index.binary(TensorOp::Less, n));
+    let is_within =
+        index.binary(TensorOp::GreaterEqual, -n).binary(TensorOp::LogicalAnd, index.binary(TensorOp::Less, n));
     vec![Some(q.g), None, Some(is_within.select(taken, 0.0))]
 }

@@ -4,8 +4,8 @@ mod buffers;
 mod params;
 
 use super::body::{
-    BodyExpression, BodyExpressionKind, BodyExtent, BodyForm, BodyParam, BodyPass, BodyReduction, BodyStore, KernelBody,
-    TileParams,
+    BodyExpression, BodyExpressionKind, BodyExtent, BodyForm, BodyParam, BodyPass, BodyReduction, BodyStore,
+    KernelBody, TileParams,
 };
 use super::expression::{CombineOrder, ExpressionId, ExpressionKind, Source};
 use super::group::{DraftReduction, DraftSpace, DraftStore, KernelDraft, combines};

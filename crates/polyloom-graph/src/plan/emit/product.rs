@@ -11,6 +11,9 @@ use crate::plan::tile::{MAX_GROUPED, ProductTile};
 use polyloom_ir::{Expr, Op};
 use std::cell::RefCell;
 
+/// Adds the products at some indices to the sums of a tile.
+type ChainStep<'s, 'g> = dyn Fn(&[Expr<'g>], &[Expr<'g>]) -> Vec<Expr<'g>> + 's;
+
 /// The tiles of a block: where they are in the product.
 struct TileColumn<'g> {
     batch: Vec<Expr<'g>>,
@@ -189,7 +192,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         extents: &[Expr<'g>],
         indices: &[Expr<'g>],
         states: &[Expr<'g>],
-        step: &dyn Fn(&[Expr<'g>], &[Expr<'g>]) -> Vec<Expr<'g>>,
+        step: &ChainStep<'_, 'g>,
     ) -> Vec<Expr<'g>> {
         let [extent, rest @ ..] = extents else { return step(indices, states) };
         self.b.for_range_many(0, *extent, 1, states, |k, states| {

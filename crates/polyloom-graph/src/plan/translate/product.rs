@@ -84,13 +84,7 @@ impl Translator<'_> {
 
     pub(super) fn contract(&mut self, call: &OpCall<'_>, a: &TranslatedValue, b: &TranslatedValue) -> ExpressionId {
         let [a_labels, b_labels, labels] = [0, 1, 2].map(|index| ints(&call.attributes[index]));
-        self.contract_labelled(
-            self.factor(a, a_labels),
-            self.factor(b, b_labels),
-            &labels,
-            call.extents,
-            call.dtype,
-        )
+        self.contract_labelled(self.factor(a, a_labels), self.factor(b, b_labels), &labels, call.extents, call.dtype)
     }
 
     fn factor(&self, value: &TranslatedValue, labels: Vec<Label>) -> Factor {
@@ -144,8 +138,7 @@ impl Translator<'_> {
         }
         let tiles = [outer.len(), (outer.len() + inner.len()).saturating_sub(2)];
         inner.extend(sums.iter().map(|&label| extent_of(label)));
-        let space =
-            ProductSpace { outer, sums, extents: [&outer_extents[..], &inner[..]].concat(), tiles };
+        let space = ProductSpace { outer, sums, extents: [&outer_extents[..], &inner[..]].concat(), tiles };
         let left = match tile.filter(|tile| tile.shape.packs_left) {
             Some(tile) => self.pack_left(&left, tile.shape, &space),
             None => self.spread(&left, &space),

@@ -74,8 +74,7 @@ impl Translator<'_> {
             self.viewed(rows, &all[n_new..], &ViewMap::Broadcast(all.clone()))
         };
         let range = space.range;
-        let parts_space =
-            ReductionSpace { outer: parts.clone(), outer_order: (0..parts.len()).collect(), ..space };
+        let parts_space = ReductionSpace { outer: parts.clone(), outer_order: (0..parts.len()).collect(), ..space };
         let partials = self.store_once(
             accumulator,
             &parts,
