@@ -21,6 +21,7 @@ mod emit;
 mod expression;
 mod group;
 mod merge;
+mod options;
 mod reduction;
 mod reuse;
 mod share;
@@ -30,6 +31,7 @@ mod translate;
 
 pub use body::KernelBody;
 pub use decision::{KernelSummary, PlanDecision, PlanExplanation, explain};
+pub use options::PlanOptions;
 pub use tile::TileShape;
 
 use crate::decompose::decompose;
@@ -37,28 +39,9 @@ use crate::error::GraphError;
 use crate::graph::{Graph, TensorId};
 use crate::layout::Layout;
 use group::KernelDraft;
-use polyloom_ir::{FloatMode, Scalar};
+use polyloom_ir::Scalar;
 use std::sync::Arc;
 use translate::TranslatedGraph;
-
-/// The choices of a plan that are not the graph's.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct PlanOptions {
-    /// The floating-point mode of the kernels.
-    pub float_mode: FloatMode,
-    /// The number of threads that run at once, about, which decides where rows are cut to pieces.
-    pub n_workers: u32,
-    /// The bytes of a vector register of the CPU, by which tiles of products are sized.
-    pub vector_bytes: u32,
-    /// The tiles of products; chosen by the sizes of each if there are none.
-    pub tile_shape: Option<TileShape>,
-}
-
-impl Default for PlanOptions {
-    fn default() -> PlanOptions {
-        PlanOptions { float_mode: FloatMode::Strict, n_workers: 2, vector_bytes: 64, tile_shape: None }
-    }
-}
 
 /// The kernels that compute a graph, in order, over buffers.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! Whatever the tile, an element of a product is the same chain of fused multiply-adds, so that no choice here changes a bit.
 
-use super::PlanOptions;
+use super::options::PlanOptions;
 use super::reduction::accumulator;
 use polyloom_ir::Scalar;
 

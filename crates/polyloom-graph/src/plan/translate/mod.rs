@@ -5,8 +5,9 @@ mod product;
 mod reduce;
 
 use super::expression::{ExpressionArena, ExpressionId, ExpressionKind, Source, ViewMap};
+use super::options::PlanOptions;
 use super::reduction::ReductionSpace;
-use super::{PlanOptions, unplannable};
+use super::unplannable;
 use crate::attribute::AttributeValue;
 use crate::builder::convert;
 use crate::error::GraphError;
