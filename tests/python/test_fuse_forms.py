@@ -230,4 +230,4 @@ def test_explain_tells_what_is_computed_by_several_kernels():
     a = np.ones((300, 400), np.float32)
     assert "add computed by each kernel: 1 operation an element, a store and loads count 16\n" in cheap.explain(a, a)
     assert "erf stored for several kernels: 30 operations an element, a store and loads count 16" in dear.explain(a, a)
-    assert "but a scan is a kernel of its own" in cheap.explain(a, a)
+    assert "but a scan, or a sum by indices, is a kernel of its own" in cheap.explain(a, a)

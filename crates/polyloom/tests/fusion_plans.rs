@@ -299,6 +299,20 @@ fn contractions_have_the_bits_of_the_reference_in_all_tiles() {
             list(&r)
         );
         let tile_shape = random.one_in(2).then(|| random_tile(&mut random));
+        let (rows, length, columns) = (extents[0], extents[1], extents[2]);
+        for (a, b) in [
+            (format!("{rows}, {length}"), format!("{length}")),
+            (format!("{length}"), format!("{length}, {columns}")),
+            (format!("{length}"), format!("{length}")),
+            (format!("3, {rows}, {length}"), format!("{length}")),
+            (format!("{length}"), format!("2, {length}, {columns}")),
+            (format!("2, 1, {rows}, {length}"), format!("3, {length}, {columns}")),
+        ] {
+            let text = format!(
+                "%a = input \"a\" : f32[{a}]\n%b = input \"b\" : f32[{b}]\n%p = matmul %a, %b\n%q = relu %p\nreturn %q, %p"
+            );
+            check_with(&session, &text, seed, &PlanOptions { tile_shape, ..PlanOptions::default() });
+        }
         check_with(&session, &text, seed, &PlanOptions { tile_shape, ..PlanOptions::default() });
         let (rows, columns, taken) = (1 + random.below(9), 1 + random.below(70), 1 + random.below(20));
         let axis = random.below(2);

@@ -85,6 +85,9 @@ impl ShapeQuery<'_> {
             let AttributeValue::Ints(labels) = self.attribute(name)?.clone() else {
                 return Err(self.attribute_error(name, "is no list"));
             };
+            if let Some(label) = labels.iter().find(|label| **label < 0) {
+                return Err(self.attribute_error(name, format!("has {label}, but labels are not negative")));
+            }
             if let Some(label) = labels.iter().find(|label| labels.iter().filter(|other| other == label).count() > 1) {
                 return Err(self.attribute_error(name, format!("has {label} twice")));
             }

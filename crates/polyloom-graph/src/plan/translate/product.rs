@@ -11,9 +11,13 @@ use polyloom_ir::Scalar;
 /// The label of an axis. Axes of one label have one extent, or belong to a factor that is the same along it.
 type Label = i64;
 
-/// The labels of the axes of one row and of one column, in products without rows or columns.
-const NO_ROW: Label = -1;
-const NO_COLUMN: Label = -2;
+/// The labels of the rows, columns and sums of a product of two matrices.
+const ROW: Label = -1;
+const COLUMN: Label = -2;
+const SUM: Label = -3;
+/// The labels of the axes of one row and of one column, in contractions without rows or columns. No others are the same.
+const NO_ROW: Label = Label::MIN;
+const NO_COLUMN: Label = Label::MIN + 1;
 
 /// A factor with the labels of its axes.
 #[derive(Clone)]
@@ -68,14 +72,13 @@ impl Translator<'_> {
         extents: &[u64],
         dtype: Scalar,
     ) -> ExpressionId {
-        const SUM: Label = -3;
         let (a_is_row, b_is_column) = (a.extents.len() == 1, b.extents.len() == 1);
         let n_batch = extents.len() - usize::from(!a_is_row) - usize::from(!b_is_column);
         let batch = |own: usize| (n_batch - own..n_batch).map(|axis| axis as Label);
         let a_batch = batch(a.extents.len().saturating_sub(2));
         let b_batch = batch(b.extents.len().saturating_sub(2));
-        let row = (!a_is_row).then_some(NO_ROW);
-        let column = (!b_is_column).then_some(NO_COLUMN);
+        let row = (!a_is_row).then_some(ROW);
+        let column = (!b_is_column).then_some(COLUMN);
         let a_labels = a_batch.chain(row).chain([SUM]).collect();
         let b_labels = b_batch.chain([SUM]).chain(column).collect();
         let labels: Vec<Label> = batch(n_batch).chain(row).chain(column).collect();
