@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -13,6 +13,20 @@ def leaves_of(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield from leaves_of(item, path + step)
     if not _is_node(tree) and tree is not None:
         yield path, tree
+
+
+def flattened(tree: Any, leaves: list[Any]) -> Any:
+    """Appends the leaves in their order, and gives what two trees of one structure have in common, to be compared."""
+    if tree is None:
+        return None
+    if isinstance(tree, dict):
+        return (type(tree), *[(key, flattened(item, leaves)) for key, item in tree.items()])
+    if isinstance(tree, (list, tuple)):
+        return (type(tree), *[flattened(item, leaves) for item in tree])
+    if _is_dataclass(tree):
+        return (type(tree), *[flattened(getattr(tree, each.name), leaves) for each in _fields(tree)])
+    leaves.append(tree)
+    return ...
 
 
 def rebuilt(tree: Any, leaves: Iterator[Any]) -> Any:
@@ -32,20 +46,6 @@ def rebuilt(tree: Any, leaves: Iterator[Any]) -> Any:
             tree, **{each.name: rebuilt(getattr(tree, each.name), leaves) for each in _fields(tree)}
         )
     return next(leaves)
-
-
-def mapped(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
-    """The structure of what a function gives for each leaf, and for those at its place in other structures.
-
-    Raises
-    ------
-    ValueError
-        If another structure differs from the first.
-    """
-    for other in others:
-        check_like(tree, other)
-    columns = [[leaf for _, leaf in leaves_of(each)] for each in (tree, *others)]
-    return rebuilt(tree, iter([function(*row) for row in zip(*columns, strict=True)]))
 
 
 def check_like(tree: Any, other: Any, what: str = "the structure") -> None:

@@ -490,6 +490,7 @@ def trace_results(
     first: int,
     name: str,
     float_mode: str,
+    explains: bool = False,
 ) -> list[Any]: ...
 def trace_plans() -> tuple[int, int, int]: ...
 

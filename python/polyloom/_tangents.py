@@ -94,11 +94,12 @@ def jvp(
     >>> loom.jvp(lambda x: ops.sin(x), [np.zeros(2)], [np.array([1.0, 2.0])])
     (array([0., 0.]), array([1., 2.]))
     """
-    if not isinstance(kernel, _native.Kernel) and callable(kernel) and not isinstance(kernel, _native.Function):
+    is_function = callable(kernel) and not isinstance(kernel, (_native.Kernel, _native.Function))
+    if is_function and (inputs is None) != (tangents is None):
         return tangents_of(kernel, dim, inputs if tangents is None else tangents)
     check_kernel(kernel, "jvp")
-    if inputs is None or tangents is None:
-        raise TypeError("jvp(kernel, dim, inputs, outputs, tangents=…) of a kernel takes its inputs and their tangents")
+    if inputs is None:
+        raise TypeError("jvp(kernel, dim, inputs, outputs, tangents=[…]) of a kernel takes its inputs")
     args = [*inputs, *outputs]
     if not isinstance(tangents, Sequence):
         raise TypeError(f"tangents are a list with one for each argument, or None, not {type(tangents).__name__}")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from polyloom import _native
-from polyloom._array_trees import check_like, leaves_of, rebuilt
+from polyloom._array_trees import check_like, flattened, leaves_of, rebuilt
 from polyloom._arrays import array
 from polyloom._config import config
 from polyloom._fusion_names import FUSION
@@ -49,7 +49,8 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
     -------
     callable
         Takes what the function takes. Gives the gradients like the argument, in its structure and arrays of its
-        package; with several `argnums` a tuple of them; with `has_aux` `(gradients, aux)`.
+        package; with several `argnums` a tuple of them; with `has_aux` `(gradients, aux)`. Its `explain(*args)` gives the
+        kernels of the plan, as text.
 
     Raises
     ------
@@ -91,6 +92,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
         _, aux, gradients = known.gradients(args, named, has_value=False)
         return (gradients, aux) if has_aux else gradients
 
+    gradient.__dict__["explain"] = functools.partial(known.explain, has_value=False)
     return gradient
 
 
@@ -131,6 +133,7 @@ def value_and_grad(
         value, aux, gradients = known.gradients(args, named, has_value=True)
         return ((value, aux), gradients) if has_aux else (value, gradients)
 
+    value_and_gradient.__dict__["explain"] = functools.partial(known.explain, has_value=True)
     return value_and_gradient
 
 
@@ -222,16 +225,27 @@ class _Differentiated:
         self.is_single = isinstance(argnums, int)
         self.argnums = [argnums] if isinstance(argnums, int) else [int(each) for each in argnums]
 
-    def gradients(self, args: tuple[Any, ...], named: dict[str, Any], has_value: bool) -> tuple[Any, Any, Any]:
-        """The value, what the function gives beside it, and the gradients."""
+    def explain(self, *args: Any, has_value: bool, **named: Any) -> str:
+        """Traces the function with these arguments, and shows the kernels of the plan, forward and backward, with their
+        sizes, and what the planner has weighed. No kernel runs."""
+        run, tensor, _, tensors = self._traced(args, named)
+        first = 0 if has_value else 1
+        return "\n".join(run.results("gradient", [tensor, *tensors], first=first, explains=True)) + "\n"
+
+    def _traced(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[_Run, TracedTensor, Any, Any]:
+        """The call, its loss, what the function gives beside it, and the tensors in that."""
         run = _Run(self.function, self.name, args, self.argnums)
         loss, aux = run.call(named), None
         if self.has_aux:
             if not isinstance(loss, tuple) or len(loss) != 2:
                 raise TypeError(f"{run.what} with has_aux=True gives a pair, (loss, aux), not {_described(loss)}")
             loss, aux = loss
-        tensor = run.loss_of(loss)
-        values, tensors = run.outputs_of(aux)
+        return run, run.loss_of(loss), aux, run.outputs_of(aux)[1]
+
+    def gradients(self, args: tuple[Any, ...], named: dict[str, Any], has_value: bool) -> tuple[Any, Any, Any]:
+        """The value, what the function gives beside it, and the gradients."""
+        run, tensor, aux, tensors = self._traced(args, named)
+        values, _ = run.outputs_of(aux)
         first = 0 if has_value else 1
         results = run.results("gradient", [tensor, *tensors], first=first)
         value = results[0] if has_value else None
@@ -290,7 +304,10 @@ class _Run:
             if not 0 <= place < len(args):
                 raise TypeError(f"{self.what} is called with {len(args)} arguments by position, there is no {number}")
             where = f"argument {place} of {self.what}"
-            leaves = [self._leaf(leaf, where + path) for path, leaf in leaves_of(args[place])]
+            leaves: list[Any] = []
+            flattened(args[place], leaves)
+            if not all(type(leaf) is np.ndarray and leaf.dtype.kind == "f" for leaf in leaves):
+                leaves = [self._leaf(leaf, where + path) for path, leaf in leaves_of(args[place])]
             inputs = [self.trace.input(leaf) for leaf in leaves]
             self.leaves += leaves
             self.inputs += inputs
@@ -347,17 +364,24 @@ class _Run:
     def outputs_of(self, outputs: Any) -> tuple[list[tuple[TracedTensor | None, Any]], list[TracedTensor]]:
         """The leaves of results, each as a tensor of the trace or as what it is otherwise; and the tensors."""
         values: list[tuple[TracedTensor | None, Any]] = []
-        for _, leaf in leaves_of(outputs):
+        leaves: list[Any] = []
+        flattened(outputs, leaves)
+        for leaf in leaves:
             is_own = isinstance(leaf, TracedTensor) and leaf._trace is self.trace
             values.append((leaf, None) if is_own else (None, leaf))
         return values, [tensor for tensor, _ in values if tensor is not None]
 
     def results(
-        self, request: str, outputs: Sequence[TracedTensor], given: Sequence[Any] = (), first: int = 0
+        self,
+        request: str,
+        outputs: Sequence[TracedTensor],
+        given: Sequence[Any] = (),
+        first: int = 0,
+        explains: bool = False,
     ) -> list[Any]:
         """Runs the plan of the trace, or adds it to the trace that runs around this one."""
         return _native.trace_results(
-            self.trace, list(outputs), self.inputs, request, list(given), first, self.name, self.float_mode
+            self.trace, list(outputs), self.inputs, request, list(given), first, self.name, self.float_mode, explains
         )
 
     def gradients_of(self, gradients: Sequence[Any]) -> list[Any]:

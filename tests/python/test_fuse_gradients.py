@@ -238,6 +238,18 @@ def test_a_fused_function_runs_forward_and_backward_as_one_plan():
     assert f.cache_info().hits == 0
 
 
+def test_forward_and_backward_are_few_kernels():
+    def loss(x, w):
+        return ops.sum(ops.tanh(x * w + 1.0) * w)
+
+    x, w = numbers((64, 40), F32, 1), numbers((64, 40), F32, 2)
+    text = loom.value_and_grad(loss, (0, 1)).explain(x, w)
+    # The value is a reduction, and both gradients are one kernel over the elements.
+    assert text.startswith("2 kernels"), text
+    both = loom.grad(loss, (0, 1)).explain(x, w)
+    assert both.startswith("1 kernel,"), both
+
+
 def test_gradients_add_over_uses():
     x = numbers((5,), F64)
     gradient = loom.grad(lambda a, b: ops.sum(a * a * b + a), (0, 1))(x, x)

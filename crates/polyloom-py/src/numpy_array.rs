@@ -168,6 +168,9 @@ pub(crate) fn has_type(descr: &npyffi::PyArray_Descr, elem: Scalar) -> bool {
 
 /// `ml_dtypes` registers its types while the program runs, so their numbers are found by name.
 fn is_bfloat16(descr: &npyffi::PyArray_Descr) -> bool {
+    if descr.fields.type_num < npyffi::NPY_TYPES::NPY_USERDEF as c_int {
+        return false;
+    }
     let known = BFLOAT16.load(Ordering::Relaxed);
     if known != -1 {
         return known == descr.fields.type_num;

@@ -88,12 +88,15 @@ fn with_plans<T>(work: impl FnOnce(&mut TracePlans) -> T) -> T {
 ///     The function, for errors.
 /// float_mode : str
 ///     `"strict"`, `"contract"` or `"fast"`.
+/// explains : bool
+///     Give lines of text about the plan instead, and run nothing.
 ///
 /// Returns
 /// -------
 /// list
 ///     Arrays; tensors of another trace, if inputs are ones.
 #[pyfunction]
+#[pyo3(signature = (trace, outputs, wrt, request, given, first, name, float_mode, explains = false))]
 #[expect(clippy::too_many_arguments, reason = "the parameters are Python's")]
 pub(crate) fn trace_results<'py>(
     py: Python<'py>,
@@ -105,6 +108,7 @@ pub(crate) fn trace_results<'py>(
     first: usize,
     name: &str,
     float_mode: &str,
+    explains: bool,
 ) -> PyResult<Bound<'py, PyList>> {
     let request = match request {
         "values" => TraceRequest::Values,
@@ -127,6 +131,8 @@ pub(crate) fn trace_results<'py>(
         Ok(TraceRun { name, graph, wrt, request, float_mode, args, numbers })
     })?;
     guarded(|| match innermost_trace(&run.args) {
+        Some(_) if explains => Err(PyValueError::new_err("a plan is explained outside of functions that are traced")),
+        None if explains => run.explain(py),
         Some(outer) => run.inline(&outer),
         None => run.run(py),
     })
@@ -165,21 +171,8 @@ impl<'py> TraceRun<'_, 'py> {
     fn run(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let args: SmallVec<[*mut ffi::PyObject; 16]> =
             self.args.iter().chain(&self.numbers).map(Bound::as_ptr).collect();
-        let hash = self.graph.structure_hash();
         let mut values = RunValues::default();
-        let plan = match self.find(py, hash, &args, &mut values) {
-            Some(plan) => plan,
-            None => {
-                let plan = Arc::new(self.plan(py)?);
-                let mut held = SmallVec::new();
-                // SAFETY: the objects are alive, and the views are used up before Python code runs.
-                let views: Vec<TensorView<'_>> =
-                    args.iter().map(|&arg| unsafe { view_of(py, arg, &mut held) }).collect();
-                plan.take_values(&views, &mut values);
-                self.keep(hash, plan.clone());
-                plan
-            }
-        };
+        let plan = self.find_or_make(py, &args, &mut values)?;
         // SAFETY: `self` keeps the arguments alive, which the plan is for.
         let results = unsafe { plan.run(py, self.name, &args, &values)? };
         match results {
@@ -189,6 +182,45 @@ impl<'py> TraceRun<'_, 'py> {
                 Err(_) => PyList::new(py, [results]),
             },
         }
+    }
+
+    /// Explains the plan: its kernels with their sizes, and the choices of the planner with their costs.
+    fn explain(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let args: SmallVec<[*mut ffi::PyObject; 16]> =
+            self.args.iter().chain(&self.numbers).map(Bound::as_ptr).collect();
+        let plan = self.find_or_make(py, &args, &mut RunValues::default())?;
+        let lines = PyList::empty(py);
+        if let Some(explained) = py.detach(|| plan.explain()) {
+            let explained = explained.map_err(|error| fusion_error(py, self.name, &error, None))?;
+            lines.append(explained.summary())?;
+            for (number, kernel) in explained.kernels.iter().enumerate() {
+                lines.append(format!("kernel {number}: {kernel}"))?;
+            }
+            for decision in &explained.decisions {
+                lines.append(decision.to_string())?;
+            }
+        }
+        Ok(lines)
+    }
+
+    /// Returns the plan, and notes the addresses and numbers of a run.
+    fn find_or_make(
+        &self,
+        py: Python<'py>,
+        args: &[*mut ffi::PyObject],
+        values: &mut RunValues,
+    ) -> PyResult<Arc<GroupPlan>> {
+        let hash = self.graph.structure_hash();
+        if let Some(plan) = self.find(py, hash, args, values) {
+            return Ok(plan);
+        }
+        let plan = Arc::new(self.plan(py)?);
+        let mut held = SmallVec::new();
+        // SAFETY: the objects are alive, and the views are used up before Python code runs.
+        let views: Vec<TensorView<'_>> = args.iter().map(|&arg| unsafe { view_of(py, arg, &mut held) }).collect();
+        plan.take_values(&views, values);
+        self.keep(hash, plan.clone());
+        Ok(plan)
     }
 
     fn find(

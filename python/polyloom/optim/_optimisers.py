@@ -11,7 +11,7 @@ import numpy as np
 
 import polyloom as loom
 from polyloom import _native
-from polyloom._array_trees import check_like, leaves_of, rebuilt
+from polyloom._array_trees import check_like, flattened, leaves_of, rebuilt
 from polyloom._arrays import array
 from polyloom.optim._kernels import adam_step, descent_step, sgd_step
 
@@ -37,6 +37,7 @@ class Optimiser:
         self.t = 0
         self._flats: dict[Any, FlatMoments] = {}
         self._shapes: list[Any] | None = None
+        self._facts: list[Any] | None = None
         self._launches: tuple[Any, Any, list[Any]] | None = None
         for name in self._MOMENTS:
             setattr(self, name, [])
@@ -80,7 +81,7 @@ class Optimiser:
         for name in self._MOMENTS:
             for moment in getattr(self, name):
                 moment.zero_()
-        self._flats, self._shapes, self.t = {}, None, 0
+        self._flats, self._shapes, self._facts, self.t = {}, None, None, 0
 
     def step(self, grad: Sequence[Any] | None = None) -> None:
         """Changes the parameters in place.
@@ -126,7 +127,8 @@ class Optimiser:
     def update(self, params: Any, grads: Any) -> Any:
         """Gives parameters after a step. Those that are given stay as they are.
 
-        Arrays of one element type lie in one memory, and one kernel makes the step for all of them. The results are
+        Arrays of one element type lie in one memory, and one launch makes the step for all of them, apart from those of
+        65,536 elements and more, which have one each, so that their gradients are not copied. The results are
         views of what it writes.
 
         Parameters
@@ -156,12 +158,27 @@ class Optimiser:
         >>> sgd.update({"w": np.array([1.0, 2.0])}, {"w": np.array([1.0, -1.0])})
         {'w': array([0.5, 2.5])}
         """
-        check_like(params, grads, "the structure of the gradients")
-        places, leaves = [], []
-        for path, leaf in leaves_of(params):
-            places.append(path)
-            leaves.append(leaf)
-        given = [leaf for _, leaf in leaves_of(grads)]
+        leaves: list[Any] = []
+        given: list[Any] = []
+        forms = flattened(params, leaves), flattened(grads, given)
+        if forms[0] != forms[1]:
+            check_like(params, grads, "the structure of the gradients")
+        # What all that is checked depends on.
+        facts = [(type(each), each.dtype, each.shape) for each in (*leaves, *given) if hasattr(each, "dtype")]
+        if facts != self._facts:
+            self._check(params, leaves, given)
+            self._facts = facts
+        results: list[Any] = [None] * len(leaves)
+        for flat in self._flats.values():
+            made = flat.step(self, [leaves[index] for index in flat.indices], [given[index] for index in flat.indices])
+            for index, value in zip(flat.indices, made, strict=True):
+                results[index] = value
+        self.t += 1
+        return rebuilt(params, iter(results))
+
+    def _check(self, params: Any, leaves: list[Any], given: list[Any]) -> None:
+        """Raises what `update` raises of parameters and gradients; at the first step makes the moments."""
+        places = [path for path, _ in leaves_of(params)]
         kinds = [_kind(leaf, f"params{place}") for place, leaf in zip(places, leaves, strict=True)]
         for place, kind, leaf, grad in zip(places, kinds, leaves, given, strict=True):
             if _kind(grad, f"grads{place}")[1:] != kind[1:]:
@@ -185,13 +202,6 @@ class Optimiser:
                 "the parameters have other shapes or types than at the first step: make an optimiser of their own "
                 "for them"
             )
-        results: list[Any] = [None] * len(leaves)
-        for flat in self._flats.values():
-            made = flat.step(self, [leaves[index] for index in flat.indices], [given[index] for index in flat.indices])
-            for index, value in zip(flat.indices, made, strict=True):
-                results[index] = value
-        self.t += 1
-        return rebuilt(params, iter(results))
 
     def _recorded(self, params: list[Any], grads: list[Any]) -> tuple[Any, list[array], list[Any]]:
         """The plan of a step in place, and the rates that it reads."""
@@ -380,19 +390,36 @@ class AdamW(Adam):
         return 0.0, 1.0 - self.lr * self.weight_decay
 
 
+# Arrays of as many elements have a launch of their own, which costs less than to bring them into one memory.
+LEAST_ALONE = 1 << 16
+
+
 class FlatMoments:
-    """The parameters of one package, type and device, in one memory, with their moments."""
+    """The parameters of one package, type and device, in one memory, with their moments.
+
+    The small ones lie at its beginning, where one launch steps through all of them; each large one has a launch of its
+    own.
+    """
 
     def __init__(self, kind: tuple[str, str, Any], indices: list[int], leaves: list[Any], n_moments: int) -> None:
         self._package, self._device, self._dtype = kind
-        self.indices = indices
-        self._ends = np.cumsum([_size(leaf) for leaf in leaves]).tolist()
+        sized = sorted(zip(indices, leaves, strict=True), key=lambda each: _size(each[1]) >= LEAST_ALONE)
+        self.indices = [index for index, _ in sized]
+        sizes = [_size(leaf) for _, leaf in sized]
+        self._ends = np.cumsum(sizes).tolist()
+        self._begins = [end - size for end, size in zip(self._ends, sizes, strict=True)]
         self._n = self._ends[-1]
-        self._moments = [self._new(_wide(self._dtype)) for _ in range(n_moments)]
-        for moment in self._moments:
+        n_small = sum(size < LEAST_ALONE for size in sizes)
+        # Of each launch the leaves from one number to another.
+        self._ranges = [(0, n_small)] if n_small else []
+        self._ranges += [(number, number + 1) for number in range(n_small, len(sizes))]
+        moments = [self._new(self._n, _wide(self._dtype)) for _ in range(n_moments)]
+        for moment in moments:
             moment.zero_()
+        self._moments = [[self._range(moment, span) for moment in moments] for span in self._ranges]
         self._rates: array | None = None
-        self._gradients: array | None = None
+        # The memory that gradients of small arrays are brought to.
+        self._gathered: dict[int, array] = {}
         # The parameters that the last step gave, and the memory that they are views of.
         self._given: list[Any] = []
         self._whole: array | None = None
@@ -401,41 +428,58 @@ class FlatMoments:
         """The parameters after a step."""
         if not self._n:
             return params
-        if self._whole is not None and all(own is other for own, other in zip(self._given, params, strict=True)):
-            whole = self._whole
-        else:
-            whole = self._gathered(params, None)
-        self._gradients = self._gathered(grads, self._gradients)
+        is_known = self._whole is not None and all(own is other for own, other in zip(self._given, params, strict=True))
         rates = optimiser._rates()
         if self._rates is None:
             self._rates = loom.zeros(len(rates), _wide(self._dtype), device=self._device)
         self._rates.assign(np.array(rates))
-        made = self._new(self._dtype)
-        args = [whole, self._gradients, *self._moments, self._rates, made]
-        loom.launch(optimiser._kernel(), self._n, args, device=self._device, record_tape=False)
+        made = self._new(self._n, self._dtype)
+        kernel = optimiser._kernel()
+        for span, moments in zip(self._ranges, self._moments, strict=True):
+            here = slice(*span)
+            old = self._range(self._whole, span) if is_known else self._joined(params[here], None)
+            new, slopes = self._range(made, span), self._joined(grads[here], span[0])
+            n = self._ends[span[1] - 1] - self._begins[span[0]]
+            args = [old, slopes, *moments, self._rates, new]
+            loom.launch(kernel, n, args, device=self._device, record_tape=False)
         self._whole = made
-        self._given = [
-            self._part(made, end - _size(leaf), end, leaf) for leaf, end in zip(params, self._ends, strict=True)
-        ]
+        places = zip(params, self._begins, self._ends, strict=True)
+        self._given = [self._part(made, begin, end, leaf) for leaf, begin, end in places]
         return list(self._given)
 
-    def _new(self, dtype: Any) -> array:
+    def _new(self, n: int, dtype: Any) -> array:
         if self._device == "cpu":
-            return array._wrap(_native.new_result((self._n,), dtype.numpy), dtype)
-        return loom.empty(self._n, dtype, device=self._device)
+            return array._wrap(_native.new_result((n,), dtype.numpy), dtype)
+        return loom.empty(n, dtype, device=self._device)
 
-    def _gathered(self, leaves: list[Any], kept: array | None) -> array:
-        """Arrays after each other in one memory: that of a single array, or what is kept for several."""
-        if self._device != "cpu":
-            whole = self._new(self._dtype) if kept is None else kept
-            for leaf, end in zip(leaves, self._ends, strict=True):
-                loom.copy(whole, leaf.contiguous().flatten(), dest_offset=end - _size(leaf))
+    def _range(self, whole: Any, span: tuple[int, int]) -> array:
+        """The part of a memory that some of the leaves take."""
+        begin, end = self._begins[span[0]], self._ends[span[1] - 1]
+        if begin == 0 and end == self._n:
+            return whole  # type: ignore[no-any-return]
+        if self._device == "cpu":
+            return array._wrap(whole._storage[begin:end], whole.dtype)
+        return whole[begin:end]  # type: ignore[no-any-return]
+
+    def _joined(self, leaves: list[Any], kept: int | None) -> array:
+        """Arrays after each other in one memory: that of a single array, or what is kept by this number for several."""
+        if len(leaves) == 1:
+            if self._device != "cpu":
+                flat: array = leaves[0].contiguous().flatten()
+                return flat
+            return array._wrap(_storage(leaves[0]).reshape(-1), self._dtype)
+        whole = None if kept is None else self._gathered.get(kept)
+        if whole is None:
+            whole = self._new(sum(map(_size, leaves)), self._dtype)
+            if kept is not None:
+                self._gathered[kept] = whole
+        if self._device == "cpu":
+            np.concatenate([_storage(leaf).reshape(-1) for leaf in leaves], out=whole._storage)
             return whole
-        flats = [_storage(leaf).reshape(-1) for leaf in leaves]
-        if len(flats) == 1:
-            return array._wrap(flats[0], self._dtype)
-        whole = self._new(self._dtype) if kept is None else kept
-        np.concatenate(flats, out=whole._storage)
+        begin = 0
+        for leaf in leaves:
+            loom.copy(whole, leaf.contiguous().flatten(), dest_offset=begin)
+            begin += _size(leaf)
         return whole
 
     def _part(self, whole: array, begin: int, end: int, like: Any) -> Any:
