@@ -49,7 +49,11 @@ impl GraphBuilder {
                 }
                 TensorDef::Op { op, operands, attributes } => {
                     let operands = operands.iter().map(|&operand| renamed(&new_ids, operand));
-                    TensorDef::Op { op: *op, operands: operands.collect::<Result<_, _>>()?, attributes: attributes.clone() }
+                    TensorDef::Op {
+                        op: *op,
+                        operands: operands.collect::<Result<_, _>>()?,
+                        attributes: attributes.clone(),
+                    }
                 }
                 TensorDef::Number(index) => TensorDef::Number(index + first_number),
                 TensorDef::Constant(bits) => TensorDef::Constant(*bits),

@@ -220,13 +220,16 @@ impl FusedCalls {
                     false => None,
                 };
                 let ty = match found {
-                    Some(id) => ExternalType::Tensor(state.builder.ty(id).cloned().map_err(|error| graph_error(&error))?),
+                    Some(id) => {
+                        ExternalType::Tensor(state.builder.ty(id).cloned().map_err(|error| graph_error(&error))?)
+                    }
                     None => self.traced_number(state, object, *external),
                 };
                 types.push(ty);
                 inputs.push(found);
             }
-            let mut builder = CallBuilder::continue_graph(py, std::mem::take(&mut state.builder), &types, &objects, inputs);
+            let mut builder =
+                CallBuilder::continue_graph(py, std::mem::take(&mut state.builder), &types, &objects, inputs);
             let done = self.calls.iter().try_for_each(|call| builder.push(call));
             let result = builder.results.get(self.outputs[0]).copied();
             state.builder = builder.builder;

@@ -71,7 +71,8 @@ impl TracedBase {
 impl TracedBase {
     #[new]
     fn new(trace: Bound<'_, GraphTrace>, id: u32) -> PyResult<TracedBase> {
-        let ty = trace.get().with_state(|state| state.builder.ty(TensorId(id)).cloned().map_err(|e| graph_error(&e)))?;
+        let ty =
+            trace.get().with_state(|state| state.builder.ty(TensorId(id)).cloned().map_err(|e| graph_error(&e)))?;
         let extents = ty.shape.as_static().unwrap_or_default();
         Ok(TracedBase { trace: trace.unbind(), id: TensorId(id), dtype: ty.dtype, extents })
     }
