@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 
 def leaves_of(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """The leaves in their order, with how they are reached, as in `["w"][0].bias`. `None` is no leaf."""
@@ -17,6 +19,9 @@ def leaves_of(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def flattened(tree: Any, leaves: list[Any]) -> Any:
     """Appends the leaves in their order, and gives what two trees of one structure have in common, to be compared."""
+    if type(tree) is np.ndarray:
+        leaves.append(tree)
+        return ...
     if tree is None:
         return None
     if isinstance(tree, dict):
@@ -66,7 +71,7 @@ def _of_dict(like: dict[Any, Any], items: dict[Any, Any]) -> Any:
 
 
 def _is_dataclass(tree: Any) -> bool:
-    return dataclasses.is_dataclass(tree) and not isinstance(tree, type)
+    return hasattr(type(tree), "__dataclass_fields__")
 
 
 def _fields(tree: Any) -> list[dataclasses.Field[Any]]:

@@ -49,8 +49,8 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
     -------
     callable
         Takes what the function takes. Gives the gradients like the argument, in its structure and arrays of its
-        package; with several `argnums` a tuple of them; with `has_aux` `(gradients, aux)`. Its `explain(*args)` gives the
-        kernels of the plan, as text.
+        package; with several `argnums` a tuple of them; with `has_aux` `(gradients, aux)`. Its `explain(*args)`
+        gives the kernels of the plan, as text.
 
     Raises
     ------

@@ -406,6 +406,8 @@ class FlatMoments:
         sized = sorted(zip(indices, leaves, strict=True), key=lambda each: _size(each[1]) >= LEAST_ALONE)
         self.indices = [index for index, _ in sized]
         sizes = [_size(leaf) for _, leaf in sized]
+        # Shapes with the axes of vectors and matrices, as NumPy has them.
+        self._extents = [_storage(leaf).shape if self._device == "cpu" else tuple(leaf.shape) for _, leaf in sized]
         self._ends = np.cumsum(sizes).tolist()
         self._begins = [end - size for end, size in zip(self._ends, sizes, strict=True)]
         self._n = self._ends[-1]
@@ -443,8 +445,7 @@ class FlatMoments:
             args = [old, slopes, *moments, self._rates, new]
             loom.launch(kernel, n, args, device=self._device, record_tape=False)
         self._whole = made
-        places = zip(params, self._begins, self._ends, strict=True)
-        self._given = [self._part(made, begin, end, leaf) for leaf, begin, end in places]
+        self._given = self._parts(made, params)
         return list(self._given)
 
     def _new(self, n: int, dtype: Any) -> array:
@@ -474,7 +475,8 @@ class FlatMoments:
             if kept is not None:
                 self._gathered[kept] = whole
         if self._device == "cpu":
-            np.concatenate([_storage(leaf).reshape(-1) for leaf in leaves], out=whole._storage)
+            storages = leaves if self._package == "numpy" else map(_storage, leaves)
+            np.concatenate([storage.reshape(-1) for storage in storages], out=whole._storage)
             return whole
         begin = 0
         for leaf in leaves:
@@ -482,15 +484,18 @@ class FlatMoments:
             begin += _size(leaf)
         return whole
 
-    def _part(self, whole: array, begin: int, end: int, like: Any) -> Any:
+    def _parts(self, whole: array, like: list[Any]) -> list[Any]:
+        """The parameters that lie in a memory, in arrays of their package."""
+        places = zip(self._begins, self._ends, self._extents, strict=True)
         if self._device != "cpu":
-            return whole[begin:end].reshape(tuple(like.shape))
-        part = whole._storage[begin:end].reshape(_storage(like).shape)
+            return [whole[begin:end].reshape(shape) for begin, end, shape in places]
+        storage = whole._storage
+        parts = [storage[begin:end].reshape(shape) for begin, end, shape in places]
         if self._package == "polyloom":
-            return array._wrap(part, like.dtype)
+            return [array._wrap(part, leaf.dtype) for part, leaf in zip(parts, like, strict=True)]
         if self._package == "torch":
-            return importlib.import_module("torch").from_numpy(part)
-        return part
+            return list(map(importlib.import_module("torch").from_numpy, parts))
+        return parts
 
 
 def _kind(leaf: Any, what: str) -> tuple[str, str, Any]:
