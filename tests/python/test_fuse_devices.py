@@ -24,6 +24,7 @@ CASES = {
     "matmul": ("ops.relu(ops.matmul(a, b))", [(5, 9), (9, 6)]),
     "tiles of a product": ("ops.relu(ops.matmul(ops.exp(a), b))", [(2, 30, 40), (40, 70)]),
     "convolution": ("ops.relu(ops.conv2d(a, b, stride=(1, 2), padding=1))", [(1, 4, 9, 36), (5, 4, 3, 3)]),
+    "attention": ("ops.relu(ops.attention(a, b, ops.multiply(b, 0.5), causal=True))", [(2, 9, 8), (2, 70, 8)]),
     "pooling": ("ops.add(ops.max_pool2d(a, 2), b)", [(2, 6, 8), (4,)]),
     "gather": ("ops.multiply(ops.take(a, ops.cast(b, 'int32'), axis=0), 2.0)", [(9, 40), (7,)]),
     "scatter": ("ops.scatter_add(a, ops.cast(a, 'int32'), b, axis=0)", [(9, 40), (9, 40)]),

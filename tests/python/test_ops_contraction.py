@@ -137,6 +137,41 @@ def test_nan_and_infinity_in_windows():
     np.testing.assert_array_equal(ops.conv2d(x[None], weight)[0], x)
 
 
+def weighted(q, k, v, causal, scale):
+    """Attention in float64."""
+    scores = q.astype(np.float64) @ np.swapaxes(k, -1, -2) * scale
+    if causal:
+        later = np.arange(k.shape[-2]) > np.arange(q.shape[-2])[:, None] + k.shape[-2] - q.shape[-2]
+        scores = np.where(later, -np.inf, scores)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights @ v / weights.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "batch, n_queries, n_keys, width, columns",
+    [((), 1, 1, 1, 1), ((2, 3), 70, 70, 16, 32), ((), 5, 200, 8, 64), ((2,), 130, 130, 64, 64), ((), 9, 64, 3, 200)],
+)
+def test_attention(batch, n_queries, n_keys, width, columns, causal):
+    q = numbers((*batch, n_queries, width), np.float32, 1)
+    k = numbers((*batch, n_keys, width), np.float32, 2)
+    v = numbers((*batch, n_keys, columns), np.float32, 3)
+    wanted = weighted(q, k, v, causal, 1 / np.sqrt(width))
+    np.testing.assert_allclose(ops.attention(q, k, v, causal=causal), wanted, rtol=1e-3, atol=1e-4)
+    wanted = weighted(q, k, v, causal, 0.25)
+    np.testing.assert_allclose(ops.attention(q, k, v, causal, 0.25), wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_attention_has_the_bits_of_the_definition():
+    q, k, v = numbers((2, 7, 5), np.float32, 1), numbers((2, 80, 5), np.float32, 2), numbers((2, 80, 33), np.float32, 3)
+    for causal in (False, True):
+        given = ops.attention(q, k, v, causal=causal)
+        assert_same_bits(given, evaluated("attention", q, k, v, causal=causal))
+        assert_same_bits(ops.attention(q[:, 3:], k, v, causal=causal), given[:, 3:])
+        heads = [np.asfortranarray(x) for x in (q, k, v)]
+        assert_same_bits(ops.attention(*heads, causal=causal), given)
+
+
 def test_elements_that_indices_tell():
     x = numbers((40, 70), np.float32)
     random = np.random.default_rng(3)

@@ -314,6 +314,15 @@ fn contractions_have_the_bits_of_the_reference_in_all_tiles() {
             check_with(&session, &text, seed, &PlanOptions { tile_shape, ..PlanOptions::default() });
         }
         check_with(&session, &text, seed, &PlanOptions { tile_shape, ..PlanOptions::default() });
+        let [queries, keys, width, values] = [20, 150, 9, 150].map(|n| 1 + random.below(n));
+        let (causal, dtype) = (random.one_in(2), ["f32", "f32", "f64", "f16"][random.below(4)]);
+        let text = format!(
+            "%q = input \"q\" : {dtype}[2, {queries}, {width}]\n%k = input \"k\" : {dtype}[2, {keys}, {width}]\n\
+             %v = input \"v\" : {dtype}[{keys}, {values}]\n%l = multiply %k, 0.5\n\
+             %r = attention %q, %l, %v, causal={causal}\n%s = relu %r\nreturn %s, %r"
+        );
+        let vector_bytes = [16, 32, 64][random.below(3)];
+        check_with(&session, &text, seed, &PlanOptions { vector_bytes, ..PlanOptions::default() });
         let (rows, columns, taken) = (1 + random.below(9), 1 + random.below(70), 1 + random.below(20));
         let axis = random.below(2);
         let index = [format!("{taken}, {columns}"), format!("{rows}, {taken}")][axis].clone();

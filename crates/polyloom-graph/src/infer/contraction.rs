@@ -113,6 +113,36 @@ impl ShapeQuery<'_> {
         self.labelled(&equation.operands, &equation.result)
     }
 
+    pub(super) fn attention(&mut self) -> Result<Shape, GraphError> {
+        for operand in 0..3 {
+            if self.shapes[operand].rank() < 2 {
+                return Err(self.shape_error(operand, "but it must have at least two axes"));
+            }
+        }
+        let split = |shape: &Shape| {
+            let (batch, matrix) = shape.0.split_at(shape.rank() - 2);
+            (Shape(batch.to_vec()), matrix.to_vec())
+        };
+        let [(q_batch, q), (k_batch, k), (v_batch, v)] = [0, 1, 2].map(|operand| split(&self.shapes[operand]));
+        if q[1] != k[1] {
+            return Err(self.shapes_error(0, 1, "whose last extents differ"));
+        }
+        if k[0] != v[0] {
+            return Err(self.shapes_error(1, 2, "which have not as many keys as values"));
+        }
+        if k[0] == Dim::Static(0) {
+            return Err(self.shape_error(1, "but there must be keys to look at"));
+        }
+        let Some(batch) = q_batch.broadcast(&k_batch) else {
+            return Err(self.shapes_error(0, 1, "whose batches do not broadcast"));
+        };
+        let Some(mut result) = batch.broadcast(&v_batch) else {
+            return Err(self.shapes_error(0, 2, "whose batches do not broadcast"));
+        };
+        result.0.extend([q[0].clone(), v[1].clone()]);
+        Ok(result)
+    }
+
     pub(super) fn linear(&mut self) -> Result<Shape, GraphError> {
         let mut result = self.shapes[0].clone();
         let [outputs, inputs] = &self.shapes[1].0[..] else {

@@ -106,7 +106,7 @@ impl ShapeQuery<'_> {
                 | (AttributeKind::Text, AttributeValue::Text(_))
                 | (AttributeKind::Dtype, AttributeValue::Dtype(_))
                 | (AttributeKind::Shape, AttributeValue::Shape(_) | AttributeValue::Ints(_)) => true,
-                (AttributeKind::Text | AttributeKind::Ints, AttributeValue::None) => may_be_none,
+                (AttributeKind::Text | AttributeKind::Ints | AttributeKind::Float, AttributeValue::None) => may_be_none,
                 (AttributeKind::Float, &AttributeValue::Int(number)) => {
                     *value = AttributeValue::Float(number as f64);
                     true
@@ -148,6 +148,7 @@ impl ShapeQuery<'_> {
             ShapeRule::Contract => self.contract(),
             ShapeRule::Einsum => self.einsum(),
             ShapeRule::Linear => self.linear(),
+            ShapeRule::Attention => self.attention(),
             ShapeRule::Convolution(n) => self.convolution(n),
             ShapeRule::Pool => self.pool(),
             ShapeRule::Windows => self.windows(),

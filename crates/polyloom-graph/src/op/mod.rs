@@ -92,6 +92,8 @@ pub enum ShapeRule {
     Einsum,
     /// It is that of the first operand with the rows of the second in place of the last axis.
     Linear,
+    /// Queries by columns of values; leading axes are batches, which broadcast.
+    Attention,
     /// Windows over so many last axes, of all channels of a group for each output.
     Convolution(usize),
     /// Windows over the last two axes.

@@ -349,6 +349,10 @@ tensor_op_table! {
     Einsum = "einsum", [], Matmul, "(a: tensor, b: tensor?, c: tensor?, d: tensor?, equation: text)", ShapeRule::Einsum, Promoted(Any), Composite, Contraction, OfDecomposition;
     /// `x @ transpose(weight) + bias`, for a weight of shape `[outputs, inputs]`.
     Linear = "linear", [], Matmul, "(x: tensor, weight: tensor, bias: tensor?)", ShapeRule::Linear, Promoted(Number), Composite, Contraction, OfDecomposition;
+    /// The softmax of scaled products of queries with keys, times values, without a matrix of weights: `q` is
+    /// `[batch…, queries, width]`, `k` `[batch…, keys, width]`, `v` `[batch…, keys, columns]`. The scale is one divided by the root of the width
+    /// if none is given. With `causal` a query looks at no key that comes after it, where the last query is the last key's.
+    Attention = "attention", ["scaled_dot_product_attention"], TensorKernelKind::Attention, "(q: tensor, k: tensor, v: tensor, causal: bool = false, scale: float = none)", ShapeRule::Attention, Quotient, Native, Contraction, Rule;
     /// Convolves `x`, `[batch, channels, length]`, with `weight`, `[outputs, channels / groups, size]`, and adds `bias`, of one element
     /// for each output. Zeros are added on both sides: so many as `padding`, or as its two numbers say.
     Conv1d = "conv1d", [], Conv2d, "(x: tensor, weight: tensor, bias: tensor?, stride: ints = none, padding: ints = none, dilation: ints = none, groups: int = 1)", ShapeRule::Convolution(1), Promoted(Number), Composite, Contraction, Rule;

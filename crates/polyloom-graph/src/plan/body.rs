@@ -1,7 +1,7 @@
 //! Kernel bodies: what a kernel computes, with extents and strides as parameters.
 
 use super::expression::CombineOrder;
-use super::tile::ProductTile;
+use super::tile::{AttentionTile, ProductTile};
 use crate::op::TensorOp;
 use crate::reference::N_LANES;
 use polyloom_ir::{BuildError, FloatMode, Function, Scalar};
@@ -100,6 +100,8 @@ pub(super) enum BodyForm {
     Scan,
     /// A block of threads has tiles of a product, whose rows and columns are the last two outer axes.
     Product { tile: ProductTile, params: TileParams },
+    /// A block of 32 threads has some queries of attention, which are along the last outer axis.
+    Attention(AttentionTile),
 }
 
 /// The parameters by which a product is dealt out.
@@ -115,7 +117,11 @@ impl BodyForm {
     pub(super) fn has_blocks(self) -> bool {
         matches!(
             self,
-            BodyForm::Tiled { .. } | BodyForm::Block { .. } | BodyForm::SplitBlock | BodyForm::Product { .. }
+            BodyForm::Tiled { .. }
+                | BodyForm::Block { .. }
+                | BodyForm::SplitBlock
+                | BodyForm::Product { .. }
+                | BodyForm::Attention(_)
         )
     }
 }
@@ -220,6 +226,6 @@ pub(super) struct BodyReduction {
     /// The type of the result.
     pub(super) dtype: Scalar,
     pub(super) values: Vec<u32>,
-    /// Says where a scan stores what the elements up to each are combined to.
+    /// Says where a scan stores what the elements up to each are combined to, and attention what it finds.
     pub(super) scanned: Option<BodyAddress>,
 }

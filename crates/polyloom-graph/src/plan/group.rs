@@ -202,7 +202,7 @@ impl Grouper {
             }
             UnplacedKind::Reduction { op, operands, space } => {
                 // Two products would not have their tiles in registers.
-                if draft.space != DraftSpace::Rows(space.clone()) || matches!(space.form, RowForm::Product(_)) {
+                if draft.space != DraftSpace::Rows(space.clone()) || space.form.is_alone() {
                     return None;
                 }
                 let pass = draft.pass_of(&graph.arena, operands)?;
@@ -231,12 +231,13 @@ fn fit(
         DraftSpace::Each(own) => (own == extents).then(|| (value, layout.clone(), false)),
         DraftSpace::Scan(_) => None,
         DraftSpace::Rows(space) if space.range != RowRange::Whole => None,
+        DraftSpace::Rows(space) if matches!(space.form, RowForm::Attention(_)) => None,
         DraftSpace::Rows(space) => {
             let all = [&space.outer[..], &space.inner[..]].concat();
             let is_permuted = space.order.len() == extents.len()
                 && space.order.iter().zip(&all).all(|(&axis, &extent)| extents[axis] == extent);
             // A thread that goes down a column a second time finds nothing of it in cache.
-            if is_permuted && matches!(space.form, RowForm::Loop | RowForm::Product(_)) {
+            if is_permuted && (space.form == RowForm::Loop || space.form.is_alone()) {
                 return None;
             }
             if is_permuted {

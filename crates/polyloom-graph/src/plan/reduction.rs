@@ -1,7 +1,7 @@
 //! The spaces of reductions, and the choice of how threads share a row.
 
 use super::expression::{ExpressionArena, ExpressionId, ExpressionKind};
-use super::tile::ProductTile;
+use super::tile::{AttentionTile, ProductTile};
 use crate::layout::Layout;
 use crate::op::TensorOp;
 use crate::reference::{BLOCK_LENGTH, N_LANES};
@@ -36,6 +36,8 @@ pub(super) enum RowForm {
     Unrolled,
     /// A block of threads has a tile of a product: rows along its length.
     Product(ProductTile),
+    /// A block of 32 threads has some queries of attention.
+    Attention(AttentionTile),
     /// A block of 32 threads has a block of 4,096 elements of a row.
     SplitBlock,
     /// A thread has a lane of a block of 4,096 elements of a row.
@@ -66,6 +68,14 @@ impl ReductionSpace {
         ReductionSpace { outer, outer_order, inner, order, form, range: RowRange::Whole }
     }
 
+    /// The space of attention: queries, and along the inner axes blocks of keys, the width of a key, the keys of a block, all
+    /// keys, and the width of a value, which the result has too.
+    pub(super) fn of_attention(outer: Vec<u64>, inner: Vec<u64>, tile: AttentionTile) -> ReductionSpace {
+        let order = (0..outer.len() + inner.len()).collect();
+        let outer_order = (0..outer.len()).collect();
+        ReductionSpace { outer, outer_order, inner, order, form: RowForm::Attention(tile), range: RowRange::Whole }
+    }
+
     /// The extents of the result, in its own order of axes.
     pub(super) fn result_extents(&self) -> Vec<u64> {
         let mut extents = vec![1; self.outer.len()];
@@ -77,6 +87,12 @@ impl ReductionSpace {
 
     /// Says where the result is stored, over the axes of the space.
     pub(super) fn result_layout(&self) -> Layout {
+        if let (RowForm::Attention(_), Some(&width)) = (self.form, self.inner.last()) {
+            let mut layout = Layout::dense(&[&self.outer[..], &[width]].concat());
+            layout.strides.splice(self.outer.len()..self.outer.len(), vec![0; self.inner.len() - 1]);
+            layout.extents = [&self.outer[..], &self.inner[..]].concat();
+            return layout;
+        }
         let result = self.result_extents();
         let dense = Layout::dense(&result);
         // Strides along axes of extent 1 are those of a reshaped value.
@@ -92,6 +108,11 @@ impl RowForm {
             RowForm::SplitLane => RowRange::Lane,
             _ => RowRange::Whole,
         }
+    }
+
+    /// Returns true if a kernel has one such reduction alone, whose results no thread has as a whole row's.
+    pub(super) fn is_alone(self) -> bool {
+        matches!(self, RowForm::Product(_) | RowForm::Attention(_))
     }
 
     /// Returns the extents of the parts of rows that are combined by themselves; none if whole rows are.

@@ -4,6 +4,7 @@
 
 use super::options::PlanOptions;
 use super::reduction::accumulator;
+use crate::reference::N_LANES;
 use polyloom_ir::Scalar;
 
 /// The rows of a tile, at most: with two vectors of columns they and the factors fill 32 vector registers.
@@ -134,4 +135,41 @@ fn choose_columns(columns: u64, most: u64) -> u64 {
     // Tiles of one vector do less for each factor that they load, which is worth it where two would hang over.
     let computed = |width: u64| columns.div_ceil(width) * width;
     if computed(half) * 5 / 4 < computed(most) { half } else { most }
+}
+
+/// The columns of values that threads go along side by side.
+pub(super) const VALUE_LANES: u64 = N_LANES as u64;
+/// The most groups of so many columns that a block of threads has.
+const MAX_VALUE_GROUPS: u64 = 4;
+/// The vector registers that hold what a block of threads adds up.
+const N_SUM_REGISTERS: u64 = 24;
+const N_SUM_REGISTERS_OF_FEW: u64 = 12;
+
+/// The queries that a block of threads has, and the columns of values.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct AttentionTile {
+    pub(super) rows: u8,
+    pub(super) n_groups: u8,
+    pub(super) is_causal: bool,
+    /// True if the last columns of threads are beyond the values.
+    pub(super) is_ragged: bool,
+}
+
+impl AttentionTile {
+    pub(super) fn choose(
+        n_queries: u64,
+        value_width: u64,
+        dtype: Scalar,
+        is_causal: bool,
+        options: &PlanOptions,
+    ) -> AttentionTile {
+        let n_groups = value_width.div_ceil(VALUE_LANES).clamp(1, MAX_VALUE_GROUPS);
+        let n_of_group = (VALUE_LANES * u64::from(dtype.bytes()) / u64::from(options.vector_bytes)).max(1);
+        let n_registers = if options.vector_bytes >= 64 { N_SUM_REGISTERS } else { N_SUM_REGISTERS_OF_FEW };
+        // Scores of two groups of keys for each query, and then sums of values, are in registers.
+        let most = (n_registers / (n_of_group * n_groups.max(2))).max(1);
+        let rows = n_queries.div_ceil(n_queries.div_ceil(most).max(1)).max(1);
+        let is_ragged = !value_width.is_multiple_of(n_groups * VALUE_LANES);
+        AttentionTile { rows: rows as u8, n_groups: n_groups as u8, is_causal, is_ragged }
+    }
 }

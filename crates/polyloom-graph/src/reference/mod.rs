@@ -44,6 +44,21 @@
 //!
 //! `contract` is the same over several axes, whose elements are in row-major order of the axes as the first operand has them.
 //!
+//! # The order of attention
+//!
+//! A query has a greatest score m, which starts as minus infinity, a sum l and sums of values, which start as +0.0. It goes over
+//! blocks of [`N_KEYS`] = 64 keys, up to the last one with a key that it looks at:
+//!
+//! 1. The score of a key is the ascending chain of `fma(q, k, score)` over the width, from +0.0, times the scale; minus infinity
+//!    for a key that it does not look at.
+//! 2. m becomes the maximum of m and all scores of the block, and the factor is `exp` of the old m less the new one.
+//! 3. The weight of a key is `exp(score - m)`, and 0 for one that it does not look at. Lane j adds the weights of keys j and j + 32, and
+//!    the 32 lanes become one as those of a block of a sum. l becomes `l * factor + lane 0`.
+//! 4. A sum of values becomes its product with the factor, and then, for the keys of the block in ascending order,
+//!    `fma(weight, v, sum)`.
+//!
+//! The result is each sum of values times `1 / l`. 16-bit floats become `f32` first, and the result is rounded once.
+//!
 //! # The order of sums by indices
 //!
 //! `scatter_add` adds one update after the other in ascending order along its axis, each rounded to the type of the result.
@@ -53,6 +68,7 @@
 //! Element i of `rand` and `randn`, in row-major order, is drawn from the state `rand_init(seed, i)`, of whose arguments the low 32
 //! bits count, by HIR's `randf` and `randn`, which are `f32`, and converted.
 
+mod attention;
 mod elementwise;
 mod indexing;
 mod matmul;
@@ -61,6 +77,7 @@ mod random;
 mod reduce;
 mod scan;
 
+pub use attention::N_KEYS;
 pub use reduce::{BLOCK_LENGTH, N_LANES};
 
 use crate::attribute::AttributeValue;
@@ -192,6 +209,7 @@ fn evaluate_op(
         (TensorOp::Argmax | TensorOp::Argmin, _) => reduce::evaluate_index(op, operands[0], &attributes[0]),
         (TensorOp::Cumsum | TensorOp::Cumprod, _) => scan::evaluate(op, operands[0], &ints(&attributes[0])),
         (TensorOp::MatMul, _) => matmul::evaluate(operands[0], operands[1], &extents),
+        (TensorOp::Attention, _) => attention::evaluate(operands, attributes, &extents)?,
         (TensorOp::Contract, _) => {
             matmul::contract(operands[0], operands[1], [0, 1, 2].map(|index| ints(&attributes[index])), &extents)
         }

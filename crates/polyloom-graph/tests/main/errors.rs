@@ -57,6 +57,16 @@ fn messages_name_the_op_the_argument_and_the_shapes() {
             "`conv2d`: `x` has shape [1, 3, 8, 8] and `weight` has shape [4, 2, 3, 3], but a weight of 1 groups has 3 channels",
         ),
         (
+            "attention %0, %1, %1",
+            &["f32[2, 3]", "f32[4, 5]"],
+            "`attention`: `q` has shape [2, 3] and `k` has shape [4, 5], whose last extents differ",
+        ),
+        (
+            "attention %0, %1, %1",
+            &["f32[2, 3]", "f32[0, 3]"],
+            "`attention`: `k` has shape [0, 3], but there must be keys to look at",
+        ),
+        (
             "linear %0, %1",
             &["f32[1, 3]", "f32[4, 2]"],
             "`linear`: `x` has shape [1, 3] and `weight` has shape [4, 2], whose last extents differ",

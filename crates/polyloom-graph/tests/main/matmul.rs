@@ -1,6 +1,6 @@
 //! Products of matrices: the ascending chain of fused multiply-adds, and NumPy's rules for vectors and batches.
 
-use crate::support::{apply, numbers, tensor};
+use crate::support::{apply, check_close, numbers, tensor};
 use polyloom_ir::Scalar::{Bool, F16, F32, F64, I8};
 
 /// The definition, written once more with Rust's own `mul_add`.
@@ -46,4 +46,29 @@ fn other_types_are_accumulated_as_documented() {
     assert_eq!(apply("matmul %0, %1", &bytes).numbers(), [-56.0]);
     let truths = [tensor(Bool, &[1, 2], &[1.0, 1.0]), tensor(Bool, &[2, 1], &[1.0, 1.0])];
     assert_eq!(apply("matmul %0, %1", &truths).numbers(), [1.0]);
+}
+
+#[test]
+fn attention_is_softmax_of_scores_times_values() {
+    let (n_queries, n_keys, width) = (5, 70, 3);
+    let numbers = |n: usize| -> Vec<f64> { numbers(n).iter().map(|x| x / 5.0).collect() };
+    let (q, k, v) = (numbers(n_queries * width), numbers(n_keys * width), numbers(n_keys * 2));
+    let inputs = [
+        tensor(F64, &[n_queries as u64, width as u64], &q),
+        tensor(F64, &[n_keys as u64, width as u64], &k),
+        tensor(F64, &[n_keys as u64, 2], &v),
+    ];
+    for is_causal in [false, true] {
+        let mut want = Vec::new();
+        for i in 0..n_queries {
+            let n_seen = if is_causal { i + 1 + n_keys - n_queries } else { n_keys };
+            let score =
+                |j: usize| (0..width).map(|d| q[i * width + d] * k[j * width + d]).sum::<f64>() / (width as f64).sqrt();
+            let weights: Vec<f64> = (0..n_seen).map(|j| score(j).exp()).collect();
+            let total: f64 = weights.iter().sum();
+            want.extend((0..2).map(|c| (0..n_seen).map(|j| weights[j] * v[2 * j + c]).sum::<f64>() / total));
+        }
+        let op = format!("attention %0, %1, %2, causal={is_causal}");
+        check_close(&op, &apply(&op, &inputs), &want, 1e-12);
+    }
 }

@@ -33,6 +33,7 @@ fn shapes_of_results_are_inferred() {
         ("group_norm %0, %1, %1, groups=3", &["f32[n, 6, m]", "f32[6]"], "f32[n, 6, m]"),
         ("contract %0, %1, a_labels=(0, 1), b_labels=(1, 2), labels=(2, 0)", &["f32[n, 6]", "f32[6, m]"], "f32[m, n]"),
         ("einsum %0, %1, equation=\"ij, kj\"", &["f32[n, 6]", "f32[3, 6]"], "f32[n, 3]"),
+        ("attention %0, %1, %1", &["f32[b, n, 6]", "f32[m, 6]"], "f32[b, n, 6]"),
         ("linear %0, %1, %2", &["f32[n, 2, 6]", "f32[m, 6]", "f32[m]"], "f32[n, 2, m]"),
         ("conv1d %0, %1", &["f32[n, 4, 10]", "f32[6, 4, 3]"], "f32[n, 6, 8]"),
         ("conv2d %0, %1, stride=(2), padding=(1)", &["f32[n, 3, 8, 9]", "f32[4, 3, 3, 3]"], "f32[n, 4, 4, 5]"),

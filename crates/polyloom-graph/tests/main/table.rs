@@ -56,6 +56,7 @@ fn signatures_have_what_the_rules_ask_for() {
             ShapeRule::Tile => &["repeats"],
             ShapeRule::GroupNorm => &["groups"],
             ShapeRule::CrossEntropy => &["reduction"],
+            ShapeRule::Attention => &["causal", "scale"],
             ShapeRule::Contract => &["a_labels", "b_labels", "labels"],
             ShapeRule::Einsum => &["equation"],
             ShapeRule::Convolution(_) => &["stride", "padding", "dilation", "groups"],

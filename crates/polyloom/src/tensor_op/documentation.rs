@@ -62,6 +62,7 @@ pub fn shape_rule_text(rule: ShapeRule) -> &'static str {
         ShapeRule::Matmul => "Rows of `a` by columns of `b`; leading axes are batches, which broadcast.",
         ShapeRule::Contract => "The extents of `labels`.",
         ShapeRule::Einsum => "The extents of the letters after `->`.",
+        ShapeRule::Attention => "`[batch…, queries, columns of values]`; leading axes are batches, which broadcast.",
         ShapeRule::Linear => "The shape of `x` with the number of outputs as its last extent.",
         ShapeRule::Convolution(1) => "`[batch, outputs, windows]`.",
         ShapeRule::Convolution(_) => "`[batch, outputs, rows of windows, columns of windows]`.",

@@ -164,6 +164,7 @@ pub fn stub_signature(parameters: &[OpParameter]) -> String {
             OpParameterRole::Attribute(kind) => match kind {
                 AttributeKind::Bool => "bool",
                 AttributeKind::Int | AttributeKind::Axis => "int",
+                AttributeKind::Float if parameter.default.as_deref() == Some("None") => "float | None",
                 AttributeKind::Float => "float",
                 AttributeKind::Ints if parameter.name == "widths" => "int | Sequence[int] | Sequence[Sequence[int]]",
                 AttributeKind::Ints if SLICE.iter().any(|(name, _)| *name == parameter.name) => {

@@ -1,6 +1,7 @@
 //! Says what each op contributes to the cotangents of its operands.
 
 mod arithmetic;
+mod attention;
 mod convolution;
 mod indexing;
 mod mathematics;
@@ -81,6 +82,7 @@ pub(super) fn gradient_rule(op: TensorOp) -> Option<GradientRuleFn> {
         TensorOp::Pad => movement::pad,
         TensorOp::MatMul => matmul::matmul,
         TensorOp::Contract => matmul::contract,
+        TensorOp::Attention => attention::attention,
         TensorOp::Windows => movement::windows,
         TensorOp::Contiguous => movement::contiguous,
         TensorOp::Gather => indexing::gather,

@@ -13,6 +13,7 @@ use super::merge::MergedAxes;
 use super::reduction::{RowForm, is_order_free};
 use super::reuse::reuse_buffers;
 use super::spill::SpilledExpression;
+use super::tile::VALUE_LANES;
 use super::translate::{ScatterTarget, TranslatedGraph};
 use super::{FusionPlan, KernelGrid, PlanArg, PlanKernel, PlanOptions, PlanOutput};
 use crate::layout::Layout;
@@ -83,6 +84,7 @@ impl<'a> BodyAssembler<'a> {
                 RowForm::SplitLane => axis < 2,
                 RowForm::SplitBlock => axis + 1 == n_outer,
                 RowForm::Product(tile) => axis + 2 >= n_outer && axis < n_outer + tile.n_axes(),
+                RowForm::Attention(_) => axis + 1 >= n_outer,
                 _ => false,
             },
             _ => false,
@@ -94,7 +96,7 @@ impl<'a> BodyAssembler<'a> {
         }
         let limit = i64::from(i32::MAX) - BLOCK_LENGTH as i64;
         // Sums of 32 bits, which may wrap, would be made anew for each factor of a product.
-        let is_product = matches!(&draft.space, DraftSpace::Rows(space) if matches!(space.form, RowForm::Product(_)));
+        let is_product = matches!(&draft.space, DraftSpace::Rows(space) if space.form.is_alone());
         let is_wide = is_product
             || draft.reaches(graph).any(|reach| reach > limit)
             || layouts.iter().any(|layout| {
@@ -139,8 +141,7 @@ impl<'a> BodyAssembler<'a> {
             passes[reduction.pass].reductions.push(body);
         }
         for reduction in &draft.reductions {
-            let is_scan = matches!(draft.space, DraftSpace::Scan(_));
-            if is_scan || !self.buffers.is_needed(self.graph, reduction.stored, self.index) {
+            if draft.stores_by_itself() || !self.buffers.is_needed(self.graph, reduction.stored, self.index) {
                 continue;
             }
             let address = self.address(Source::Stored(reduction.stored), &reduction.layout);
@@ -224,6 +225,7 @@ impl<'a> BodyAssembler<'a> {
                 }
                 RowForm::Loop => BodyForm::Loop,
                 RowForm::Product(tile) => BodyForm::Product { tile, params: TileParams::default() },
+                RowForm::Attention(tile) => BodyForm::Attention(tile),
                 RowForm::Unrolled => BodyForm::Unrolled(n as u8),
                 RowForm::SplitBlock => BodyForm::SplitBlock,
                 RowForm::SplitLane => BodyForm::SplitLane,
@@ -244,6 +246,13 @@ impl<'a> BodyAssembler<'a> {
             let n_blocks = batch.iter().product::<u64>() * n_tall.div_ceil(tile.shape.n_grouped.into()) * n_wide;
             return KernelGrid::Blocks { n_blocks, n_threads: tile.shape.columns.into() };
         }
+        if let (BodyForm::Attention(tile), [batch @ .., n_queries], [.., value_width]) =
+            (form, &outer[..], &self.axes.inner[..])
+        {
+            let n_chunks = value_width.div_ceil(u64::from(tile.n_groups) * VALUE_LANES);
+            let n_blocks = batch.iter().product::<u64>() * n_chunks * n_queries.div_ceil(tile.rows.into());
+            return KernelGrid::Blocks { n_blocks, n_threads: N_LANES as u32 };
+        }
         if form.has_blocks() {
             return KernelGrid::Blocks { n_blocks: outer.iter().product(), n_threads: N_LANES as u32 };
         }
@@ -258,8 +267,8 @@ impl<'a> BodyAssembler<'a> {
 
     fn reduction(&mut self, reduction: &DraftReduction, pass: usize) -> BodyReduction {
         let values = reduction.operands.iter().map(|&operand| self.expression(operand, pass)).collect();
-        let scanned = matches!(self.draft.space, DraftSpace::Scan(_))
-            .then(|| self.address(Source::Stored(reduction.stored), &reduction.layout));
+        let scanned =
+            self.draft.stores_by_itself().then(|| self.address(Source::Stored(reduction.stored), &reduction.layout));
         BodyReduction { op: reduction.op, dtype: self.graph.stored[reduction.stored as usize].dtype, values, scanned }
     }
 
@@ -405,6 +414,15 @@ impl<'a> BodyAssembler<'a> {
 }
 
 impl KernelDraft {
+    /// Returns true if reductions store their results, which are not one for each row.
+    fn stores_by_itself(&self) -> bool {
+        match &self.space {
+            DraftSpace::Scan(_) => true,
+            DraftSpace::Rows(space) => matches!(space.form, RowForm::Attention(_)),
+            DraftSpace::Each(_) => false,
+        }
+    }
+
     fn n_passes(&self) -> usize {
         let after = self.reductions.iter().map(|reduction| reduction.pass + 2);
         after.chain(self.stores.iter().map(|store| store.pass + 1)).max().unwrap_or(1)

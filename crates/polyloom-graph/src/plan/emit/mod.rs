@@ -1,6 +1,7 @@
 //! Builds HIR kernels of bodies.
 
 mod accumulate;
+mod attention;
 mod product;
 mod rows;
 mod scan;
@@ -31,6 +32,7 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
             BodyForm::Tiled { row_axis } => emitter.tiled(usize::from(row_axis)),
             BodyForm::Scan => emitter.scan(),
             BodyForm::Product { tile, params } => emitter.products(tile, params),
+            BodyForm::Attention(tile) => emitter.attention(tile),
             _ => emitter.rows(),
         }
     })?;
@@ -91,7 +93,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
 
     fn outer_coordinates(&self) -> Vec<Expr<'g>> {
         let axes = &self.body.outer;
-        if matches!(self.body.form, BodyForm::Tiled { .. } | BodyForm::Product { .. }) {
+        if matches!(self.body.form, BodyForm::Tiled { .. } | BodyForm::Product { .. } | BodyForm::Attention(_)) {
             return Vec::new();
         }
         if self.body.form.has_blocks() {

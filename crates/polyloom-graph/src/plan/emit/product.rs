@@ -39,7 +39,7 @@ struct TilePlace<'g> {
 }
 
 impl<'b, 'g> BodyEmitter<'b, 'g> {
-    fn integer(&self, value: i64) -> Expr<'g> {
+    pub(super) fn integer(&self, value: i64) -> Expr<'g> {
         self.b.int(self.place_type(), value)
     }
 

@@ -1,5 +1,6 @@
 //! Translates a graph of simple ops to expressions and the values that are stored.
 
+mod attention;
 mod movement;
 mod product;
 mod reduce;
@@ -159,6 +160,7 @@ impl Translator<'_> {
             }
             (TensorOp::Cumsum | TensorOp::Cumprod, _) => self.scan(op, &operands[0], int(&attributes[0]), dtype),
             (TensorOp::MatMul, _) => self.multiply(&operands[0], &operands[1], extents, dtype),
+            (TensorOp::Attention, _) => self.attend(&call, &operands),
             (TensorOp::Contract, _) => self.contract(&call, &operands[0], &operands[1]),
             (TensorOp::Gather, _) => self.gather(&operands[0], &operands[1], int(&attributes[0]) as usize, extents),
             (TensorOp::ScatterAdd, _) => self.scatter_add(&operands, int(&attributes[0]) as usize, dtype),
