@@ -1069,6 +1069,20 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
     Element type: Promoted, as in NumPy 2; bool is refused.
     """
 
+def attention(q: TensorLike, k: TensorLike, v: TensorLike, causal: bool = False, scale: float | None = None) -> Any:
+    """The softmax of scaled products of queries with keys, times values, without a matrix of weights: ``q`` is ``[batch…, queries, width]``, ``k`` ``[batch…, keys, width]``, ``v`` ``[batch…, keys, columns]``. The scale is one divided by the root of the width if none is given. With ``causal`` a query looks at no key that comes after it, where the last query is the last key's.
+
+    Shape: `[batch…, queries, columns of values]`; leading axes are batches, which broadcast.
+    Element type: Promoted; float64 of integers.
+    """
+
+def scaled_dot_product_attention(q: TensorLike, k: TensorLike, v: TensorLike, causal: bool = False, scale: float | None = None) -> Any:
+    """The softmax of scaled products of queries with keys, times values, without a matrix of weights: ``q`` is ``[batch…, queries, width]``, ``k`` ``[batch…, keys, width]``, ``v`` ``[batch…, keys, columns]``. The scale is one divided by the root of the width if none is given. With ``causal`` a query looks at no key that comes after it, where the last query is the last key's.
+
+    Shape: `[batch…, queries, columns of values]`; leading axes are batches, which broadcast.
+    Element type: Promoted; float64 of integers.
+    """
+
 def conv1d(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: int | Sequence[int] | None = None, padding: int | Sequence[int] | None = None, dilation: int | Sequence[int] | None = None, groups: int = 1) -> Any:
     """Convolves ``x``, ``[batch, channels, length]``, with ``weight``, ``[outputs, channels / groups, size]``, and adds ``bias``, of one element for each output. Zeros are added on both sides: so many as ``padding``, or as its two numbers say.
 
@@ -1122,6 +1136,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "attention",
     "avg_pool2d",
     "bitwise_and",
     "bitwise_not",
@@ -1225,6 +1240,7 @@ __all__ = [
     "rms_norm",
     "round",
     "rsqrt",
+    "scaled_dot_product_attention",
     "scatter_add",
     "sigmoid",
     "sign",

@@ -200,7 +200,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
             .map(|(groups, &kept)| groups.iter().map(|&value| value * kept).collect())
             .collect();
         let n_of_block = (rows.n_keys - first_key).min(self.integer(N_KEYS as i64));
-        let values = self.add_values(tile, reduction, rows, first_key, n_of_block, &visits, values);
+        let values = self.add_values(tile, reduction, rows, (first_key, n_of_block), &visits, values);
         // The next block writes other weights.
         b.sync_threads();
         RunningRows { most, sums, values }
@@ -266,8 +266,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         tile: AttentionTile,
         reduction: &BodyReduction,
         rows: &AttentionRows<'b, 'g>,
-        first_key: Expr<'g>,
-        n_of_block: Expr<'g>,
+        (first_key, n_of_block): (Expr<'g>, Expr<'g>),
         visits: &[Expr<'g>],
         values: Vec<Vec<Expr<'g>>>,
     ) -> Vec<Vec<Expr<'g>>> {
