@@ -43,7 +43,7 @@ pub(crate) fn emit(
         // A pass may have stopped in the middle of a change.
         false => lowered_ir(processor, name, &lower),
     };
-    // What LLVM has left behind may refer to them.
+    // LLVM may have left references to them behind.
     std::mem::forget(llvm);
     std::mem::forget(context);
     Err(fatal::describe(&message, &ir))

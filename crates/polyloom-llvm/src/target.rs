@@ -161,7 +161,7 @@ fn run_with<R>(
 ) -> (Result<R, LlvmFailure>, Option<TargetMachine>) {
     let result = work(&machine);
     if matches!(result, Err(LlvmFailure::Fatal(_))) {
-        // What LLVM has left behind may refer to it.
+        // LLVM may have left references to it behind.
         std::mem::forget(machine);
         return (result, None);
     }

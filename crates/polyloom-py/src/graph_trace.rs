@@ -35,7 +35,7 @@ pub(crate) struct GraphTrace {
 #[derive(Default)]
 pub(crate) struct TraceState {
     pub(crate) builder: GraphBuilder,
-    /// What each input of the graph is: an array, or a tensor of another trace.
+    /// The inputs of the graph: arrays, or tensors of another trace.
     pub(crate) inputs: Vec<Py<PyAny>>,
     /// The Python numbers that a run is given.
     pub(crate) numbers: Vec<Py<PyAny>>,

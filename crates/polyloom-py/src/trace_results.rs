@@ -1,4 +1,4 @@
-//! What a trace is for: the values of a traced function, its gradients and its tangents, all of them one plan.
+//! Gives what a trace is for: the values of a traced function, its gradients and its tangents, all of them one plan.
 //!
 //! The plan is found again by the trace's graph, before anything is differentiated, and by the layouts of its inputs.
 
@@ -138,7 +138,7 @@ pub(crate) fn trace_results<'py>(
     })
 }
 
-/// What is asked for of a trace, with the values of its inputs.
+/// A request to a trace, with the values of its inputs.
 struct TraceRun<'a, 'py> {
     name: &'a str,
     graph: Graph,

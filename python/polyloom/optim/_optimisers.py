@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from polyloom._arrays import array
 from polyloom.optim._kernels import adam_step, descent_step, sgd_step
 
 
-class Optimiser:
+class Optimiser(ABC):
     """What optimisers have in common.
 
     Attributes
@@ -229,12 +230,13 @@ class Optimiser:
             )
         return loom.Plan(launches), list(all_rates.values()), grads
 
+    @abstractmethod
     def _kernel(self) -> Any:
-        raise NotImplementedError
+        """Return the kernel that steps one array."""
 
+    @abstractmethod
     def _rates(self) -> list[float]:
-        """What the kernel reads of this step."""
-        raise NotImplementedError
+        """Return the numbers that the kernel reads of this step."""
 
 
 class SGD(Optimiser):

@@ -32,7 +32,7 @@ pub(crate) fn einsum(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Attribu
     let mut rest: Vec<(TensorId, Vec<i64>)> = x.iter().copied().zip(equation.operands).collect();
     let (mut value, mut labels) = rest.remove(0);
     loop {
-        // What no other operand and not the result needs is summed over by itself.
+        // Axes that neither another operand nor the result needs are summed over first.
         let is_needed = |label: &i64, others: &[(TensorId, Vec<i64>)]| {
             equation.result.contains(label) || others.iter().any(|(_, own)| own.contains(label))
         };
@@ -87,7 +87,7 @@ pub(crate) fn linear(b: &mut GraphBuilder, x: &[TensorId], _: &[AttributeValue])
 }
 
 /// Adds elements around the last axes.
-pub(crate) fn padded(b: &mut GraphBuilder, x: TensorId, padding: &[i64], value: f64) -> Built {
+fn padded(b: &mut GraphBuilder, x: TensorId, padding: &[i64], value: f64) -> Built {
     if padding.iter().all(|&width| width == 0) {
         return Ok(x);
     }
@@ -97,7 +97,7 @@ pub(crate) fn padded(b: &mut GraphBuilder, x: TensorId, padding: &[i64], value: 
 }
 
 /// Cuts the last axes into windows.
-pub(crate) fn windows(b: &mut GraphBuilder, x: TensorId, sizes: &[i64], steps: &[i64], dilations: &[i64]) -> Built {
+fn windows(b: &mut GraphBuilder, x: TensorId, sizes: &[i64], steps: &[i64], dilations: &[i64]) -> Built {
     let rank = b.ty(x)?.shape.rank() as i64;
     let axes: Vec<i64> = (rank - sizes.len() as i64..rank).collect();
     let attributes =
@@ -129,7 +129,7 @@ fn windows_with_rows(b: &mut GraphBuilder, x: TensorId, sizes: &[i64], steps: &[
 }
 
 /// Splits an axis into groups and what is in each.
-pub(crate) fn grouped(b: &mut GraphBuilder, x: TensorId, axis: usize, groups: i64) -> Built {
+fn grouped(b: &mut GraphBuilder, x: TensorId, axis: usize, groups: i64) -> Built {
     let mut shape = b.ty(x)?.shape.clone();
     let own = shape.0[axis].as_static().unwrap_or(0) / groups as u64;
     shape.0.splice(axis..=axis, [Dim::Static(groups as u64), Dim::Static(own)]);
@@ -179,12 +179,7 @@ pub(crate) fn max_pool2d(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Att
 pub(crate) fn avg_pool2d(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
     let [sizes, strides, padding] = [0, 1, 2].map(|index| ints(&attributes[index]));
     let dtype = b.ty(x[0])?.dtype;
-    let mut sum_of = |x: TensorId| -> Built {
-        let padded = padded(b, x, &padding, 0.0)?;
-        let windows = windows(b, padded, &sizes, &strides, &[1, 1])?;
-        reduce(b, TensorOp::Sum, windows, &[-2, -1], false)
-    };
-    let sum = sum_of(x[0])?;
+    let sum = sum_of_windows(b, x[0], &sizes, &strides, &padding)?;
     if flag(&attributes[3]) || padding.iter().all(|&width| width == 0) {
         let n: i64 = sizes.iter().product();
         return binary(b, TensorOp::Divide, sum, n as f64);
@@ -192,8 +187,13 @@ pub(crate) fn avg_pool2d(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Att
     let plane = Shape(b.ty(x[0])?.shape.0.iter().rev().take(2).rev().cloned().collect());
     let one: TensorOperand = b.number(dtype, 1.0).into();
     let ones = b.op(TensorOp::BroadcastTo, &[one], &[("shape", plane.into())])?;
-    let padded = self::padded(b, ones, &padding, 0.0)?;
-    let windows = self::windows(b, padded, &sizes, &strides, &[1, 1])?;
-    let count = reduce(b, TensorOp::Sum, windows, &[-2, -1], false)?;
+    let count = sum_of_windows(b, ones, &sizes, &strides, &padding)?;
     binary(b, TensorOp::Divide, sum, count)
+}
+
+/// Sums each window over the last two axes, with zeros around them.
+fn sum_of_windows(b: &mut GraphBuilder, x: TensorId, sizes: &[i64], steps: &[i64], padding: &[i64]) -> Built {
+    let padded = padded(b, x, padding, 0.0)?;
+    let windows = windows(b, padded, sizes, steps, &[1, 1])?;
+    reduce(b, TensorOp::Sum, windows, &[-2, -1], false)
 }

@@ -24,7 +24,7 @@ pub(super) fn convolution<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g>
     let g = grouped(q.g, 1, groups);
     let grouped_weight = grouped(weight, 0, groups);
 
-    // What reaches an element of the input: windows, that are not a stride apart, of the cotangent.
+    // Windows of the cotangent, each a place from the next, reach the elements of the input.
     let reaches: Vec<i64> = sizes.iter().zip(&dilations).map(|(size, dilation)| (size - 1) * dilation).collect();
     let before: Vec<i64> = (0..sizes.len()).map(|axis| reaches[axis] - padding[2 * axis]).collect();
     let extent = |axis: usize| match x.shape().0[2 + axis] {

@@ -6,7 +6,7 @@ use crate::op::TensorOp;
 use crate::shape::Dim;
 use polyloom_ir::Scalar;
 
-/// What was taken from an element several times comes back as a sum. An index that is out of range takes from the nearest.
+/// Each element gets the sum over the places that took it. An index that is out of range takes from the nearest.
 pub(super) fn gather<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
     let axis = int(&q.attributes[0]);
     let (mut shape, index) = (q.x[0].shape(), q.x[1]);

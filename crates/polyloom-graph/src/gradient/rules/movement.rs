@@ -118,7 +118,7 @@ pub(super) fn spread_to<'g>(x: TensorExpr<'g>, steps: &[i64], before: &[i64], ex
     for (index, extent) in extents.iter().enumerate() {
         let own = spread.shape().0[first + index].as_static().unwrap_or(0) as i64;
         let extent_of = extent.as_static().unwrap_or(0) as i64;
-        // What would come before the first place, or after the last one, is cut off.
+        // Elements that would lie before the first place, or after the last one, are cut off.
         widths.extend([before[index].max(0), (extent_of - own - before[index]).max(0)]);
         starts.push((-before[index]).max(0));
         sizes.push(extent.clone());

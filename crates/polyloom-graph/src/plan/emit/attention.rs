@@ -29,7 +29,7 @@ struct AttentionRows<'b, 'g> {
     lanes: Expr<'g>,
 }
 
-/// What is known of the queries after some blocks of keys.
+/// The state of the queries after some blocks of keys.
 struct RunningRows<'g> {
     most: Vec<Expr<'g>>,
     sums: Vec<Expr<'g>>,

@@ -1,7 +1,7 @@
 //! Bodies of products of matrices: a block of threads has tiles of the result that lie below each other, and each thread a
 //! column of them.
 //!
-//! Where the chain is long, it is cut into pieces whose right factors stay in the nearest cache while all tiles of the block
+//! A long chain is cut into pieces whose right factors stay in the nearest cache while all tiles of the block
 //! use them. What a tile has summed up waits in shared memory meanwhile, each thread's own.
 
 use super::accumulate::Accumulator;

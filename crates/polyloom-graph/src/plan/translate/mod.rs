@@ -53,7 +53,7 @@ pub(super) enum StoredKind {
 /// The elements that an update may be added to.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct ScatterTarget {
-    /// Which of them it is. Below 0 it counts from the end; an update with an index out of range is left out.
+    /// Tells which of them it is. Below 0 it counts from the end; an update with an index out of range is left out.
     pub(super) index: ExpressionId,
     /// Their number.
     pub(super) n: u64,
