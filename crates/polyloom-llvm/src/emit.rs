@@ -11,57 +11,83 @@ use polyloom_codegen::{CodeObject, CodegenError, Form};
 pub(crate) const ENTRY: &str = "polyloom_kernel";
 
 /// Readable or linkable forms of what `lower` puts into a module, code for `processor`, in the order of their making:
-/// LLVM IR before what is generated of it, which changes it. `lower` gives where LLVM looks for vectors in it; it runs a
-/// second time where the lowered IR is needed for a report.
+/// LLVM IR before what is generated of it, which changes it. `lower` gives how hard LLVM is to try; it runs again for
+/// less effort, and for a report.
 ///
 /// # Errors
 ///
-/// Those of `lower`, and LLVM's. After a fatal one the error names a file with LLVM IR: as it came from `lower` if the
-/// optimiser met the error, as code generation has it otherwise.
+/// Those of `lower`, and LLVM's. If that was fatal with all effort and with less, the error is the first and names a file
+/// with LLVM IR: as it came from `lower` if the optimiser met the error, as code generation has it otherwise.
 pub(crate) fn emit(
     processor: &HostProcessor,
     name: &str,
     forms: &[Form],
     lower: impl Fn(&IrEmitter<'_>) -> Result<OptimizerMode, CodegenError>,
 ) -> Result<Vec<Vec<u8>>, CodegenError> {
+    let failure = match emit_with(processor, name, forms, &lower, OptimizationEffort::Full) {
+        Ok(made) => return made,
+        Err(failure) => failure,
+    };
+    // Most such errors are of combinations that the optimiser has made.
+    match emit_with(processor, name, forms, &lower, OptimizationEffort::Linear) {
+        Ok(made) => made,
+        Err(_) => Err(fatal::describe(&failure.message, &failure.ir)),
+    }
+}
+
+/// A fatal error of LLVM.
+struct FatalFailure {
+    message: String,
+    /// What LLVM was at.
+    ir: String,
+}
+
+/// Makes the forms with as much effort, or with less where the code is long.
+fn emit_with(
+    processor: &HostProcessor,
+    name: &str,
+    forms: &[Form],
+    lower: &impl Fn(&IrEmitter<'_>) -> Result<OptimizerMode, CodegenError>,
+    effort: OptimizationEffort,
+) -> Result<Result<Vec<Vec<u8>>, CodegenError>, FatalFailure> {
     let context = Context::create();
     diagnostics::collect(&context);
     let llvm = context.create_module(name);
     let mut is_optimized = false;
-    let message = match emit_module(processor, &context, &llvm, forms, &lower, &mut is_optimized) {
+    let message = match emit_module(processor, (&context, &llvm), forms, lower, effort, &mut is_optimized) {
         Ok(made) => {
-            return match diagnostics::error() {
+            return Ok(match diagnostics::error() {
                 Some(error) => Err(CodegenError::new(format!("LLVM cannot compile this kernel: {error}"))),
                 None => Ok(made),
-            };
+            });
         }
-        Err(LlvmFailure::Returned(error)) => return Err(error),
+        Err(LlvmFailure::Returned(error)) => return Ok(Err(error)),
         Err(LlvmFailure::Fatal(message)) => message,
     };
     let ir = match is_optimized {
         true => llvm.print_to_string().to_string(),
         // A pass may have stopped in the middle of a change.
-        false => lowered_ir(processor, name, &lower),
+        false => lowered_ir(processor, name, lower),
     };
     // LLVM may have left references to them behind.
     std::mem::forget(llvm);
     std::mem::forget(context);
-    Err(fatal::describe(&message, &ir))
+    Err(FatalFailure { message, ir })
 }
 
 /// Makes the forms, with an empty module. Sets `is_optimized` once the optimiser is through.
 fn emit_module<'ctx>(
     processor: &HostProcessor,
-    context: &'ctx Context,
-    llvm: &LlvmModule<'ctx>,
+    (context, llvm): (&'ctx Context, &LlvmModule<'ctx>),
     forms: &[Form],
     lower: &impl Fn(&IrEmitter<'_>) -> Result<OptimizerMode, CodegenError>,
+    effort: OptimizationEffort,
     is_optimized: &mut bool,
 ) -> Result<Vec<Vec<u8>>, LlvmFailure> {
     target::prepare(processor, llvm)?;
     let mode = lower(&IrEmitter::new(context, llvm))?;
     verify(llvm)?;
-    let effort = OptimizationEffort::for_module(llvm);
+    let effort = effort.for_module(llvm);
     let mut made = Vec::with_capacity(forms.len());
     for form in forms {
         if !matches!(form, Form::LlvmIr | Form::GpuLlvmIr) && !*is_optimized {

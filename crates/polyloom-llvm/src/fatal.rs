@@ -246,6 +246,19 @@ kernel @k(%0 out: array<i32, 1>) {
     }
 
     #[test]
+    fn what_all_effort_fails_at_is_tried_with_less() {
+        let host = HostProcessor::host().expect("LLVM knows this machine");
+        let attempts = Cell::new(0);
+        // The first text stands for what the optimiser makes of the second.
+        let texts = [NOT_SELECTED.replace("NAME", "optimized"), "define void @plain() { ret void }".to_owned()];
+        let made =
+            emit(host, "failing", &[Form::Obj], |ir| lower_text(ir, &texts[attempts.replace(attempts.get() + 1)]));
+        assert!(made.expect("the second attempt is good")[0].starts_with(b"\x7fELF"));
+        assert_eq!(attempts.get(), 2);
+        run_a_kernel();
+    }
+
+    #[test]
     fn two_threads_meet_fatal_errors_at_once() {
         let texts = ["left", "right"].map(|name| NOT_SELECTED.replace("NAME", name));
         let files = std::thread::scope(|scope| {

@@ -1,7 +1,6 @@
 //! Processors as LLVM sees them: the host's and NVIDIA's GPUs. Features, optimisation, object code.
 //!
-//! The kernel is vectorised by the lowering, so the pass pipeline leaves out what would look for vectors again, and
-//! keeps what cleans up straight-line code and loops.
+//! The kernel is vectorised by the lowering; LLVM looks for more vectors in what that leaves scalar.
 
 use crate::fatal::{self, LlvmFailure};
 use inkwell::OptimizationLevel;
@@ -209,21 +208,19 @@ pub(crate) enum OptimizationEffort {
 }
 
 impl OptimizationEffort {
-    /// Chooses the effort by the length of a module.
-    pub(crate) fn for_module(module: &Module<'_>) -> OptimizationEffort {
+    /// This effort, or less if the module is long.
+    pub(crate) fn for_module(self, module: &Module<'_>) -> OptimizationEffort {
         let blocks = module.get_functions().flat_map(|function| function.get_basic_block_iter());
         let n_instructions: usize = blocks.map(|block| block.get_instructions().count()).sum();
-        if n_instructions > LONG_CODE { OptimizationEffort::Linear } else { OptimizationEffort::Full }
+        if n_instructions > LONG_CODE { OptimizationEffort::Linear } else { self }
     }
 }
 
-/// Says where LLVM looks for vectors in scalar code, and how hard it tries.
+/// Says how hard LLVM tries.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct OptimizerMode {
-    /// In the iterations of loops.
-    pub(crate) loops: bool,
-    /// In straight code: superword-level parallelism.
-    pub(crate) slp: bool,
+    /// True if it must not look for vectors in the iterations of loops, nor in straight code.
+    pub(crate) leaves_vectors: bool,
     /// Its optimisation level, unless that is the usual one.
     pub(crate) level: Option<u32>,
 }
@@ -237,14 +234,13 @@ pub(crate) fn optimize(
 ) -> Result<(), LlvmFailure> {
     with_machine(processor, |machine| {
         let options = PassBuilderOptions::create();
-        options.set_loop_vectorization(mode.loops);
-        options.set_loop_interleaving(mode.loops);
-        options.set_loop_slp_vectorization(mode.slp);
         options.set_loop_unrolling(true);
         let passes = match effort {
             OptimizationEffort::Linear => PASSES_OF_LONG_CODE,
             OptimizationEffort::Full if processor.is_gpu => GPU_PASSES,
             OptimizationEffort::Full => match mode.level {
+                // Whatever the options say, the names of these pipelines decide whether they look for vectors.
+                _ if mode.leaves_vectors => "default<O1>",
                 Some(1) => "default<O1>",
                 Some(3) => "default<O3>",
                 _ => "default<O2>",

@@ -16,7 +16,7 @@ use super::prefetch::{self, Offsets};
 use super::reciprocals::find_divisions_by_invariants;
 use super::strategy::Strategy;
 use super::totals::UpdateTotal;
-use super::{BailOut, ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep, width};
+use super::{BailOut, ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep, loop_vectorizer};
 use crate::ir::*;
 use crate::target::{HostProcessor, OptimizerMode};
 use cranelift_entity::SecondaryMap;
@@ -42,7 +42,7 @@ pub(crate) struct GroupThread {
     pub(crate) context: Val,
 }
 
-/// Lowers a kernel into the module and gives where LLVM looks for vectors in it: in code for one thread at a time.
+/// Lowers a kernel into the module and gives how hard LLVM is to try.
 pub(crate) fn kernel(
     ir: &IrEmitter<'_>,
     processor: &HostProcessor,
@@ -113,9 +113,8 @@ pub(crate) fn kernel(
         unit.rows(&mut callees, context, begin, end, &[])?;
     }
     ir.set_fast_math(0);
-    let slp = lanes == 1;
     let level = func.metadata.hint("opt_level").unwrap_or_default();
-    Ok(OptimizerMode { loops: slp && !width::chooses_again(func, &uniformity), slp, level })
+    Ok(OptimizerMode { leaves_vectors: loop_vectorizer::asks_too_often(module, func), level })
 }
 
 /// The flags of floating-point instructions in this mode.

@@ -46,6 +46,7 @@ mod launch_rows;
 mod line_table;
 mod loop_forms;
 mod loop_state;
+mod loop_vectorizer;
 mod loops;
 mod memory;
 mod parallel;

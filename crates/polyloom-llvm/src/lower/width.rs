@@ -120,29 +120,6 @@ impl WidthRequest<'_> {
     }
 }
 
-/// Returns true if iterations of a loop, threads among them, may choose between values as others did before them.
-/// LLVM's vectoriser asks of every value whether all iterations share it, and of its operands again each time it meets
-/// them: through a few choices in a row that takes it hours.
-pub(crate) fn chooses_again(func: &Function, uniformity: &Uniformity) -> bool {
-    fn within(func: &Function, region: Region, uniformity: Option<&Uniformity>) -> bool {
-        func.regions[region].insts.iter().map(|&inst| &func.insts[inst]).any(|data| {
-            // A loop of a few iterations is written out, with a choice behind each.
-            let decision = match data.op {
-                Op::If => data.operands.first().copied(),
-                Op::While => {
-                    func.terminator(data.regions[0]).and_then(|last| func.insts[last].operands.first().copied())
-                }
-                _ => None,
-            };
-            let is_again = |value| uniformity.is_none_or(|found| found.shape(value) == ValueShape::Uniform);
-            let chooses = !data.results.is_empty() && decision.is_some_and(is_again);
-            let uniformity = uniformity.filter(|_| !matches!(data.op, Op::ForRange | Op::While));
-            chooses || data.regions.iter().any(|&inner| within(func, inner, uniformity))
-        })
-    }
-    within(func, func.body, Some(uniformity))
-}
-
 /// Returns true if a thread may wait until another has updated something: in step, the other would wait for it.
 fn waits_for_others(func: &Function) -> bool {
     let mut waits = false;

@@ -4,7 +4,7 @@ use crate::conformance::{host, subject_of};
 use polyloom_codegen::conformance::EngineSubject;
 use polyloom_codegen::conformance::launch::{compare, dense};
 use polyloom_ir::Scalar;
-use polyloom_ir::interp::BufferMemory;
+use polyloom_ir::interp::{BufferMemory, InterpArg};
 
 /// Runs a kernel of one `i32` array over 37 threads: two groups and a bit.
 #[track_caller]
@@ -127,4 +127,60 @@ kernel @k(%0 out: array<i32, 1>) {
   return
 }",
     );
+}
+
+/// LLVM's vectoriser asks of a value whether iterations share it by asking that of its operands, without remembering
+/// answers: through this chain it would be 2³⁰ questions. A division under a condition keeps it inside of the loop, as
+/// long as nothing is known of the divisor, which the innermost loop changes.
+#[test]
+fn a_chain_that_iterations_share_is_compiled_in_time() {
+    let check = |links: &str| {
+        let text = format!(
+            "
+kernel @k(%0 out: array<i32, 1>, %1 n: i32) {{
+  %2: i32 = const 0
+  %3: i32 = const 1
+  %4: i32 = const 100
+  %5: i32 = array_load %0, %2
+  %6: bool = gt %5, %1
+  for_range ^0 %2, %1, %3 (%7: i32) {{
+    if %6 {{
+      %8: i32 = const 2
+      %10: i32 = for_range ^1 %2, %8, %3, %4 (%11: i32, %12: i32) {{
+        %13: i32 = add %12, %5
+        %14: i32 = div %4, %13
+        yield %14
+      }}
+{links}      array_store %0, %7, %80
+      yield
+    }} else {{
+      yield
+    }}
+    yield
+  }}
+  return
+}}"
+        );
+        let backend = host();
+        let mut memory = BufferMemory::default();
+        let out = dense(&mut memory, Scalar::I32, &[37], &[9; 37]);
+        let subject = EngineSubject { lanes: Some(1), ..subject_of(&backend) };
+        compare(&subject, &text, &[1], &[out, InterpArg::Scalar(7)], &memory);
+    };
+    let link = |index: u32| {
+        let x = if index == 0 { 10 } else { 20 + 2 * index };
+        let (sum, product) = (21 + 2 * index, 22 + 2 * index);
+        format!("      %{sum}: i32 = add %{x}, %1\n      %{product}: i32 = mul %{x}, %{sum}\n")
+    };
+    check(&(0..30).map(link).collect::<String>());
+    // The same, of links that are the iterations of a loop.
+    let links = "
+      %21: i32 = const 30
+      %80: i32 = for_range ^2 %2, %21, %3, %10 (%22: i32, %23: i32) {
+        %24: i32 = add %23, %1
+        %25: i32 = mul %23, %24
+        yield %25
+      }
+";
+    check(links);
 }
