@@ -852,6 +852,34 @@ def cumprod(x: TensorLike, axis: int) -> Any:
     Element type: That of `x`; int64 or uint64 of smaller integers.
     """
 
+def cummax(x: TensorLike, axis: int) -> Any:
+    """The largest of the elements up to each along an axis; NaN from the first NaN on.
+
+    Shape: The shape of the first argument.
+    Element type: Promoted, as in NumPy 2: Python numbers take the type of tensors.
+    """
+
+def cummin(x: TensorLike, axis: int) -> Any:
+    """The smallest of the elements up to each along an axis; NaN from the first NaN on.
+
+    Shape: The shape of the first argument.
+    Element type: Promoted, as in NumPy 2: Python numbers take the type of tensors.
+    """
+
+def scan(x: TensorLike, axis: int, combine: str | None = "add") -> Any:
+    """What the elements up to each along an axis combine to: ``combine`` is ``"add"``, ``"multiply"``, ``"maximum"`` or ``"minimum"``. It is ``cumsum``, ``cumprod``, ``cummax`` or ``cummin``.
+
+    Shape: The shape of the first argument.
+    Element type: That of `x`; sums and products of smaller integers are int64 or uint64.
+    """
+
+def linear_recurrence(a: TensorLike, b: TensorLike, axis: int) -> Any:
+    """The states of a linear system along an axis: the first is that of ``b``, and each other ``a`` times the one before plus ``b``, one fused multiply-add.
+
+    Shape: What `a` and `b` broadcast to.
+    Element type: Promoted, as in NumPy 2; bool is refused.
+    """
+
 def reshape(x: TensorLike, shape: int | Sequence[int]) -> Any:
     """The elements in row-major order, in another shape. One extent may be -1.
 
@@ -1159,6 +1187,8 @@ __all__ = [
     "cos",
     "cosh",
     "cross_entropy",
+    "cummax",
+    "cummin",
     "cumprod",
     "cumsum",
     "div",
@@ -1198,6 +1228,7 @@ __all__ = [
     "less",
     "less_equal",
     "linear",
+    "linear_recurrence",
     "log",
     "log10",
     "log1p",
@@ -1241,6 +1272,7 @@ __all__ = [
     "round",
     "rsqrt",
     "scaled_dot_product_attention",
+    "scan",
     "scatter_add",
     "sigmoid",
     "sign",

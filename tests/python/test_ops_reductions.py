@@ -124,6 +124,49 @@ def test_scans(name, dtype):
                 assert_same_bits(given, evaluated(name, view, axis=axis))
 
 
+@pytest.mark.parametrize(("name", "function"), [("cummax", np.maximum), ("cummin", np.minimum)])
+@pytest.mark.parametrize("dtype", [*FLOATS, np.int32, np.uint8, np.bool_])
+def test_running_extrema(name, function, dtype):
+    for shape in [(0,), (1,), (9,), (4, 7), (2, 3, 5)]:
+        x = numbers(shape, dtype, 10, -2, 2) if dtype != np.bool_ else numbers(shape, np.int32, 10) > 0
+        for axis in range(-1, len(shape)):
+            wanted = function.accumulate(x, axis)
+            for view in layouts(x):
+                given = getattr(ops, name)(view, axis)
+                assert given.dtype == wanted.dtype
+                np.testing.assert_array_equal(given, wanted)
+                assert_same_bits(given, evaluated(name, view, axis=axis))
+    word = "maximum" if name == "cummax" else "minimum"
+    assert_same_bits(ops.scan(x, 1, word), getattr(ops, name)(x, 1))
+
+
+def test_scans_by_their_words():
+    x = numbers((4, 7), np.float32, 10, 1, 2)
+    assert_same_bits(ops.scan(x, 0), ops.cumsum(x, 0))
+    assert_same_bits(ops.scan(x, 1, combine="multiply"), ops.cumprod(x, 1))
+    with pytest.raises(ValueError, match='`combine` is "xor", not "add", "multiply", "maximum" or "minimum"'):
+        ops.scan(x, 0, "xor")
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, np.int32])
+def test_linear_recurrence(dtype):
+    for shape in [(0,), (1,), (9,), (4, 7), (2, 3, 5)]:
+        a, b = numbers(shape, dtype, 10, -1, 2), numbers(shape, dtype, 11, -2, 2)
+        for axis in range(-1, len(shape)):
+            wide_a, wide_b = (np.moveaxis(x.astype(np.float64), axis, 0) for x in (a, b))
+            states = np.zeros_like(wide_b)
+            for k in range(len(states)):
+                states[k] = wide_b[k] + (wide_a[k] * states[k - 1] if k > 0 else 0)
+            given = ops.linear_recurrence(a, b, axis)
+            assert given.dtype == dtype
+            assert_near(given, np.moveaxis(states, 0, axis))
+            assert_same_bits(given, evaluated("linear_recurrence", a, b, axis=axis))
+    decay = ops.linear_recurrence(numbers((3, 1), np.float32), numbers((2, 1, 5), np.float32, 3), -1)
+    assert decay.shape == (2, 3, 5)
+    with pytest.raises(ValueError, match=r"`axis` is 3, which is no axis"):
+        ops.linear_recurrence(numbers((3,), np.float32), numbers((3,), np.float32), 3)
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_normalisation(dtype):
     for shape, axis in [((7,), 0), ((3, 5), -1), ((3, 5), 0), ((2, 4, 6), 1)]:

@@ -28,7 +28,7 @@ fn strided(tensor: &DenseTensor, random: &mut Random) -> StridedInput {
     }
     let mut offset = 0;
     for (stride, &extent) in strides.iter_mut().zip(&tensor.extents) {
-        if random.one_in(4) && extent > 0 {
+        if random.one_in(4) && !tensor.bits.is_empty() {
             offset += *stride * (extent as i64 - 1);
             *stride = -*stride;
         }
@@ -221,6 +221,9 @@ fn graphs_give_the_bits_of_the_reference_in_few_kernels() {
         (x("40, 100") + "%y = logsumexp %x, axes=(1)\nreturn %y", 1),
         (x("12, 5") + "%y = cumsum %x, axis=0\n%z = cumprod %x, axis=1\nreturn %y, %z", 2),
         (x("2, 9000") + "%y = cumsum %x, axis=1\nreturn %y", 1),
+        (x("12, 5") + "%y = cummax %x, axis=0\n%z = cummin %x, axis=1\nreturn %y, %z", 2),
+        (x("7, 50") + "%a = input \"a\" : f32[50]\n%y = linear_recurrence %a, %x, axis=1\nreturn %y", 1),
+        (x("7, 50") + "%a = input \"a\" : f32[7, 1]\n%y = linear_recurrence %x, %a, axis=0\nreturn %y", 1),
         (x("12, 5") + "%y = input \"y\" : f32[5, 6]\n%z = matmul %x, %y\n%w = relu %z\nreturn %w", 1),
         (
             x("12, 5")
@@ -455,6 +458,7 @@ fn random_attribute(op: &str, name: &str, extents: &[u64], random: &mut Random) 
         "padding" => AttributeValue::Ints(vec![random.below(2) as i64]),
         "a_labels" | "b_labels" => AttributeValue::Ints((0..rank as i64).collect()),
         "labels" => AttributeValue::Ints((0..rank as i64).rev().filter(|_| random.one_in(2)).collect()),
+        "combine" => AttributeValue::Text(["add", "multiply", "maximum", "minimum"][random.below(4)].into()),
         "equation" => {
             AttributeValue::Text(["ab,ab->b", "ab,cb", "a,b", "abc,abd->dca", "ab->a"][random.below(5)].into())
         }

@@ -31,6 +31,7 @@ pub fn decomposition(op: TensorOp) -> Option<Decomposition> {
         TensorOp::Silu => activation::silu,
         TensorOp::Sigmoid => activation::sigmoid,
         TensorOp::Softplus => activation::softplus,
+        TensorOp::Scan => statistics::scan,
         TensorOp::Mean => statistics::mean,
         TensorOp::Var => statistics::var,
         TensorOp::Std => statistics::std,

@@ -1,4 +1,4 @@
-//! Composite reductions.
+//! Composite reductions and scans.
 
 use super::build::{Built, binary, count, flag, int, ints, reduce, reshape, unary};
 use crate::attribute::AttributeValue;
@@ -13,6 +13,16 @@ pub(crate) fn mean(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Attribute
     let dtype = b.ty(sum)?.dtype;
     let n = count(b, x[0], &axes, dtype)?;
     binary(b, TensorOp::Divide, sum, n)
+}
+
+pub(crate) fn scan(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
+    let op = match &attributes[1] {
+        AttributeValue::Text(word) if &**word == "multiply" => TensorOp::Cumprod,
+        AttributeValue::Text(word) if &**word == "maximum" => TensorOp::Cummax,
+        AttributeValue::Text(word) if &**word == "minimum" => TensorOp::Cummin,
+        _ => TensorOp::Cumsum,
+    };
+    b.op(op, &[x[0].into()], &[("axis", int(&attributes[0]).into())])
 }
 
 pub(crate) fn var(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {

@@ -31,6 +31,13 @@ pub(super) fn infer(
             (converted.collect(), dtype)
         }
         DtypeRule::Summed => (all(sum_of(promoted)), sum_of(promoted)),
+        DtypeRule::Scanned => {
+            let adds = |value: &AttributeValue| {
+                matches!(value, AttributeValue::Text(word) if matches!(&**word, "add" | "multiply"))
+            };
+            let dtype = if attributes.iter().any(adds) { sum_of(promoted) } else { promoted };
+            (all(dtype), dtype)
+        }
         DtypeRule::Indexed => (all(promoted), Scalar::I64),
         DtypeRule::Given => (all(promoted), given(info, attributes)?),
         DtypeRule::Random => {

@@ -130,6 +130,8 @@ impl ShapeQuery<'_> {
             ShapeRule::Broadcast => self.broadcast(),
             ShapeRule::First => self.first(),
             ShapeRule::AlongAxis => self.along_axis(),
+            ShapeRule::Scan => self.scan(),
+            ShapeRule::Recurrence => self.recurrence(),
             ShapeRule::Reduce { nonempty } => self.reduce(nonempty),
             ShapeRule::ReduceAxis => self.reduce_axis(),
             ShapeRule::Reshape => self.reshape(),

@@ -46,6 +46,24 @@ impl ShapeQuery<'_> {
         Ok(shape)
     }
 
+    pub(super) fn scan(&mut self) -> Result<Shape, GraphError> {
+        match self.attribute("combine")?.clone() {
+            AttributeValue::Text(word) if matches!(&*word, "add" | "multiply" | "maximum" | "minimum") => {
+                self.along_axis()
+            }
+            other => {
+                let reason = format!("is {other}, not \"add\", \"multiply\", \"maximum\" or \"minimum\"");
+                Err(self.attribute_error("combine", reason))
+            }
+        }
+    }
+
+    pub(super) fn recurrence(&mut self) -> Result<Shape, GraphError> {
+        let shape = self.broadcast()?;
+        self.axis("axis", shape.rank())?;
+        Ok(shape)
+    }
+
     pub(super) fn reduce(&mut self, nonempty: bool) -> Result<Shape, GraphError> {
         let axes = self.axes()?;
         let keepdims = self.flag("keepdims")?;

@@ -53,6 +53,10 @@ pub enum ShapeRule {
     First,
     /// It is that of the first operand, along whose `axis` the op works.
     AlongAxis,
+    /// As `AlongAxis`, with a word for what elements are combined by.
+    Scan,
+    /// What the tensors broadcast to, which has the axis `axis`.
+    Recurrence,
     /// The `axes` of the first operand are dropped, or kept with extent 1; none of them may be empty if `nonempty`.
     Reduce {
         /// True if an empty reduction has no value.
@@ -152,6 +156,8 @@ pub enum DtypeRule {
     Selected,
     /// The result is 64 bits wide if the operand is an integer or `bool`.
     Summed,
+    /// As `Summed` if `combine` adds or multiplies; otherwise that of the operand.
+    Scanned,
     /// The result is `int64`.
     Indexed,
     /// It is the attribute `dtype`.

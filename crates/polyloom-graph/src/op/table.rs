@@ -282,8 +282,19 @@ tensor_op_table! {
     /// The sums of the elements up to each along an axis, in the order that [`crate::reference`] defines.
     Cumsum = "cumsum", [], Scan, "(x: tensor, axis: axis)", AlongAxis, Summed, Native, PerResult(1), Rule;
     /// The products of the elements up to each along an axis, in the order of `cumsum`.
-    Cumprod = "cumprod", [], Scan, "(x: tensor, axis: axis)", AlongAxis, Summed, Native, PerResult(1), Rule,
-        kinks "Where an element is 0 the first derivative holds, not the second.";
+    Cumprod = "cumprod", [], Scan, "(x: tensor, axis: axis)", AlongAxis, Summed, Native, PerResult(1), Rule;
+    /// The largest of the elements up to each along an axis; NaN from the first NaN on.
+    Cummax = "cummax", [], Scan, "(x: tensor, axis: axis)", AlongAxis, KEPT, Native, PerResult(1), Rule,
+        kinks "All of it to the first of equal elements.";
+    /// The smallest of the elements up to each along an axis; NaN from the first NaN on.
+    Cummin = "cummin", [], Scan, "(x: tensor, axis: axis)", AlongAxis, KEPT, Native, PerResult(1), Rule,
+        kinks "All of it to the first of equal elements.";
+    /// What the elements up to each along an axis combine to: `combine` is `"add"`, `"multiply"`, `"maximum"` or `"minimum"`. It is
+    /// `cumsum`, `cumprod`, `cummax` or `cummin`.
+    Scan = "scan", [], TensorKernelKind::Scan, "(x: tensor, axis: axis, combine: text = add)", ShapeRule::Scan, DtypeRule::Scanned, Composite, PerResult(1), OfDecomposition;
+    /// The states of a linear system along an axis: the first is that of `b`, and each other `a` times the one before plus `b`, one
+    /// fused multiply-add.
+    LinearRecurrence = "linear_recurrence", [], TensorKernelKind::Scan, "(a: tensor, b: tensor, axis: axis)", ShapeRule::Recurrence, Promoted(Number), Native, PerResult(2), Rule;
 
     // ---- views and movement -----------------------------------------------------------------------------------------
     /// The elements in row-major order, in another shape. One extent may be -1.

@@ -116,8 +116,8 @@ impl Grouper {
             }
             StoredKind::Reduction { op, operands, space } => self
                 .join_or_begin(graph, &UnplacedValue { stored, kind: UnplacedKind::Reduction { op, operands, space } }),
-            StoredKind::Scan { op, operand, extents, layout } => {
-                let reduction = DraftReduction { stored, op, operands: vec![operand], pass: 0, layout };
+            StoredKind::Scan { op, operands, extents, layout } => {
+                let reduction = DraftReduction { stored, op, operands, pass: 0, layout };
                 let space = DraftSpace::Scan(extents);
                 self.drafts.push(KernelDraft { space, stores: Vec::new(), reductions: vec![reduction] });
                 self.drafts.len() - 1

@@ -110,9 +110,9 @@ impl Sharer<'_> {
                 let operands = operands.into_iter().map(|id| self.expression(id, &extents)).collect();
                 StoredKind::Reduction { op, operands, space }
             }
-            StoredKind::Scan { op, operand, extents, layout } => {
-                let operand = self.expression(operand, &extents);
-                StoredKind::Scan { op, operand, extents, layout }
+            StoredKind::Scan { op, operands, extents, layout } => {
+                let operands = operands.into_iter().map(|id| self.expression(id, &extents)).collect();
+                StoredKind::Scan { op, operands, extents, layout }
             }
             StoredKind::Scattered { base, updates, extents, layout, target } => {
                 let base = self.expression(base, &value.extents);

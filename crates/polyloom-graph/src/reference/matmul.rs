@@ -36,7 +36,7 @@ pub(super) fn evaluate(a: &DenseTensor, b: &DenseTensor, extents: &[u64]) -> Vec
     results
 }
 
-fn multiply_add(dtype: Scalar, x: u64, y: u64, sum: u64) -> u64 {
+pub(super) fn multiply_add(dtype: Scalar, x: u64, y: u64, sum: u64) -> u64 {
     let ty = Type::Scalar(dtype);
     let two = |op, a, b| eval(op, &[ty, ty], &[a, b], ty).unwrap_or(0);
     match dtype {

@@ -36,6 +36,9 @@
 //! j + 1 is the carry into block j plus the last value of the chain of block j. The result is the carry plus the chain, and in
 //! block 0 the chain itself. 16-bit floats are computed in `f32`, carries too, and each result is rounded.
 //!
+//! `cummax` and `cummin` are the maxima and minima of the elements up to each. `linear_recurrence` is one chain: it starts as
+//! `b[0]` and becomes `fma(a[k], chain, b[k])`, in `f32` for 16-bit floats, of which each result is rounded and the chain is not.
+//!
 //! # The order of products of matrices
 //!
 //! An element of the result is the ascending chain of fused multiply-adds over k: it starts as +0.0, and for k = 0, 1, …
@@ -207,7 +210,9 @@ fn evaluate_op(
             reduce::evaluate_extremum(op, operands[0], &ints(&attributes[0]))
         }
         (TensorOp::Argmax | TensorOp::Argmin, _) => reduce::evaluate_index(op, operands[0], &attributes[0]),
-        (TensorOp::Cumsum | TensorOp::Cumprod, _) => scan::evaluate(op, operands[0], &ints(&attributes[0])),
+        (TensorOp::Cumsum | TensorOp::Cumprod, _) => scan::evaluate_blocks(op, operands[0], &ints(&attributes[0])),
+        (TensorOp::Cummax | TensorOp::Cummin, _) => scan::evaluate_extremum(op, operands[0], &ints(&attributes[0])),
+        (TensorOp::LinearRecurrence, _) => scan::evaluate_recurrence(operands, &ints(&attributes[0]), &extents),
         (TensorOp::MatMul, _) => matmul::evaluate(operands[0], operands[1], &extents),
         (TensorOp::Attention, _) => attention::evaluate(operands, attributes, &extents)?,
         (TensorOp::Contract, _) => {

@@ -81,28 +81,31 @@ fn combine_block(block: &[u64], identity: u64, combine: &impl Fn(u64, u64) -> u6
 }
 
 pub(super) fn evaluate_extremum(op: TensorOp, x: &DenseTensor, axes: &[i64]) -> Vec<u64> {
+    let combine = extremum(matches!(op, TensorOp::Max | TensorOp::Any), x.dtype);
+    let empty = u64::from(op == TensorOp::All);
+    rows(x, axes, |row| canonical(row.iter().copied().reduce(&combine).unwrap_or(empty), x.dtype))
+}
+
+/// Returns the function of two numbers that gives the larger or the smaller, or the first NaN.
+pub(super) fn extremum(is_max: bool, dtype: Scalar) -> impl Fn(u64, u64) -> u64 {
     // Of `bool`, `max` and `any` are the same.
-    let is_bool = x.dtype == Scalar::Bool;
-    let is_max = matches!(op, TensorOp::Max | TensorOp::Any);
-    let hir_op = match (is_bool, is_max) {
+    let hir_op = match (dtype == Scalar::Bool, is_max) {
         (true, true) => Op::BitOr,
         (true, false) => Op::BitAnd,
         (false, true) => Op::Max,
         (false, false) => Op::Min,
     };
-    let combine = combiner(hir_op, x.dtype);
-    let is_nan = nan_test(x.dtype);
-    let combine = |a: u64, b: u64| match (is_nan(a), is_nan(b)) {
+    let combine = combiner(hir_op, dtype);
+    let is_nan = nan_test(dtype);
+    move |a: u64, b: u64| match (is_nan(a), is_nan(b)) {
         (true, _) => a,
         (_, true) => b,
         _ => combine(a, b),
-    };
-    let empty = u64::from(op == TensorOp::All);
-    rows(x, axes, |row| canonical(row.iter().copied().reduce(combine).unwrap_or(empty), x.dtype))
+    }
 }
 
 /// Makes any NaN the canonical one, by adding -0.0, which changes nothing else.
-fn canonical(bits: u64, dtype: Scalar) -> u64 {
+pub(super) fn canonical(bits: u64, dtype: Scalar) -> u64 {
     if !dtype.is_float() {
         return bits;
     }

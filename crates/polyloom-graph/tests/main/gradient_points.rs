@@ -96,6 +96,8 @@ fn reductions_of_zeros_and_infinities() {
     check("cumprod %0, axis=0", &[2.0, 3.0], &[4.0, 2.0]);
     check("cumprod %0, axis=0", &[2.0, 0.0, 3.0, 0.0, 5.0], &[1.0, 8.0, 0.0, 0.0, 0.0]);
     check("cumprod %0, axis=0", &[0.0, 0.0, 3.0], &[1.0, 0.0, 0.0]);
+    check("cummax %0, axis=0", &[1.0, 3.0, 3.0, 2.0, 4.0], &[1.0, 3.0, 0.0, 0.0, 1.0]);
+    check("cummin %0, axis=0", &[1.0, -0.0, 0.0], &[1.0, 2.0, 0.0]);
     check("logsumexp %0", &[-INFINITY, 0.0], &[0.0, 1.0]);
     check("logsumexp %0", &[-INFINITY, -INFINITY], &[0.0, 0.0]);
     check("softmax %0", &[-INFINITY, 0.0], &[0.0, 0.0]);

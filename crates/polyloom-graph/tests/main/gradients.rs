@@ -1,6 +1,6 @@
 //! Gradients of every op against central differences in float64, to second order.
 
-use crate::support::{body_text, check_close, graph, numbers, tensor};
+use crate::support::{body_text, check_close, graph, numbers, op_text, tensor};
 use polyloom_graph::op::GradientRule;
 use polyloom_graph::plan::{PlanOptions, plan};
 use polyloom_graph::reference::{DenseTensor, evaluate};
@@ -122,6 +122,11 @@ const CASES: &[GradientCase] = &[
     ("cumsum %0, axis=0", &[&[2, 2]], Any),
     ("cumprod %0, axis=-1", &[&[2, 3]], Any),
     ("cumprod %0, axis=0", &[&[3]], Any),
+    ("cummax %0, axis=-1", &[&[2, 4]], Any),
+    ("cummin %0, axis=0", &[&[3, 2]], Any),
+    ("scan %0, axis=0, combine=\"multiply\"", &[&[4]], Any),
+    ("linear_recurrence %0, %1, axis=-1", &[&[2, 4], &[2, 4]], Any),
+    ("linear_recurrence %0, %1, axis=0", &[&[1], &[4, 2]], Any),
     ("reshape %0, shape=(3, 2)", &[&[2, 3]], Any),
     ("permute %0, axes=(2, 0, 1)", &[&[2, 1, 3]], Any),
     ("transpose %0", &[&[2, 3]], Any),
@@ -294,10 +299,11 @@ fn gradients_have_gradients() {
 #[test]
 fn products_of_zeros_have_second_derivatives() {
     for x in [[2.0, 0.0, 3.0, 0.5], [0.0, 0.0, 3.0, 0.5], [0.0, -1.0, 0.0, 0.0]] {
-        let inputs = [tensor(F64, &[2, 2], &x)];
-        let graph = graph("%0 = input \"x\" : f64[2, 2]\n%1 = prod %0\nreturn %1");
-        let (gradients, inputs) = check_gradient(&graph, &inputs);
-        check_gradient(&gradients, &inputs);
+        for (extents, op) in [(&[2, 2][..], "prod %0"), (&[4], "cumprod %0, axis=0")] {
+            let inputs = [tensor(F64, extents, &x)];
+            let (gradients, inputs) = check_gradient(&graph(&op_text(op, &inputs)), &inputs);
+            check_gradient(&gradients, &inputs);
+        }
     }
 }
 

@@ -95,6 +95,14 @@ fn reductions_along_axes_are_those_of_numpy() {
         ("cumsum %0, axis=1", &[1.0, -1.0, 2.0, 4.0, 4.0, -2.0]),
         ("cumsum %0, axis=0", &[1.0, -2.0, 3.0, 5.0, -2.0, -3.0]),
         ("cumprod %0, axis=1", &[1.0, -2.0, -6.0, 4.0, 0.0, -0.0]),
+        ("cummax %0, axis=1", &[1.0, 1.0, 3.0, 4.0, 4.0, 4.0]),
+        ("cummin %0, axis=0", &[1.0, -2.0, 3.0, 1.0, -2.0, -6.0]),
+        ("scan %0, axis=1", &[1.0, -1.0, 2.0, 4.0, 4.0, -2.0]),
+        ("scan %0, axis=1, combine=\"multiply\"", &[1.0, -2.0, -6.0, 4.0, 0.0, -0.0]),
+        ("scan %0, axis=1, combine=\"maximum\"", &[1.0, 1.0, 3.0, 4.0, 4.0, 4.0]),
+        ("scan %0, axis=0, combine=\"minimum\"", &[1.0, -2.0, 3.0, 1.0, -2.0, -6.0]),
+        ("linear_recurrence %0, %0, axis=1", &[1.0, -4.0, -9.0, 4.0, 0.0, -6.0]),
+        ("linear_recurrence 2.0, %0, axis=0", &[1.0, -2.0, 3.0, 6.0, -4.0, 0.0]),
     ] {
         check_close(op, &apply(op, std::slice::from_ref(&x)), want, 1e-15);
     }
@@ -123,6 +131,25 @@ fn nan_is_the_largest_and_the_smallest() {
         assert_eq!((apply("max %0", &x).bits[0], apply("min %0", &x).bits[0]), (0, 0x8000_0000));
         assert_eq!(apply("argmax %0", &x).numbers(), [0.0]);
     }
+}
+
+#[test]
+fn running_extrema_are_nan_from_the_first_one_on() {
+    let x = [tensor(F32, &[4], &[1.0, f64::NAN, 2.0, 3.0])];
+    check_close("cummax", &apply("cummax %0, axis=0", &x), &[1.0, f64::NAN, f64::NAN, f64::NAN], 0.0);
+    check_close("cummin", &apply("cummin %0, axis=0", &x), &[1.0, f64::NAN, f64::NAN, f64::NAN], 0.0);
+    let zeros = [tensor(F32, &[3], &[0.0, -0.0, 0.0])];
+    assert_eq!(apply("cummin %0, axis=0", &zeros).bits, [0, 0x8000_0000, 0x8000_0000]);
+    assert_eq!(apply("cummax %0, axis=0", &zeros).bits, [0; 3]);
+}
+
+#[test]
+fn a_recurrence_starts_with_its_first_summand() {
+    let factors = tensor(F64, &[3], &[f64::INFINITY, 0.5, 2.0]);
+    let summands = tensor(F64, &[3], &[-0.0, 1.0, 3.0]);
+    let states = apply("linear_recurrence %0, %1, axis=0", &[factors, summands]);
+    assert_eq!(states.numbers(), [-0.0, 1.0, 5.0]);
+    assert!(states.numbers()[0].is_sign_negative());
 }
 
 #[test]

@@ -9,7 +9,7 @@ const REQUIRED: &str = "add subtract multiply divide floor_divide remainder powe
     equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not \
     bitwise_and bitwise_or bitwise_xor invert left_shift right_shift where clip cast sqrt exp log sin cos tan tanh erf \
     relu gelu silu sigmoid softplus leaky_relu sum mean prod max min argmax argmin all any var std logsumexp norm \
-    softmax log_softmax layer_norm rms_norm group_norm cross_entropy cumsum cumprod reshape transpose permute slice \
+    softmax log_softmax layer_norm rms_norm group_norm cross_entropy cumsum cumprod scan reshape transpose permute slice \
     concat stack pad flip broadcast_to tile rand randn dropout matmul";
 
 #[test]
@@ -47,7 +47,12 @@ fn signatures_have_what_the_rules_ask_for() {
         let needed: &[&str] = match info.shape_rule {
             ShapeRule::Reduce { .. } => &["axes", "keepdims"],
             ShapeRule::ReduceAxis => &["axis", "keepdims"],
-            ShapeRule::AlongAxis | ShapeRule::Concat | ShapeRule::Stack | ShapeRule::LayerNorm => &["axis"],
+            ShapeRule::AlongAxis
+            | ShapeRule::Recurrence
+            | ShapeRule::Concat
+            | ShapeRule::Stack
+            | ShapeRule::LayerNorm => &["axis"],
+            ShapeRule::Scan => &["axis", "combine"],
             ShapeRule::Reshape | ShapeRule::BroadcastTo | ShapeRule::Given => &["shape"],
             ShapeRule::Permute | ShapeRule::Flip | ShapeRule::Scalar => &["axes"],
             ShapeRule::Transpose => &["axis1", "axis2"],

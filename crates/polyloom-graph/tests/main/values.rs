@@ -199,7 +199,7 @@ fn every_op_has_a_value() {
     for info in TensorOp::all() {
         let n_tensors = info.signature.tensors.len();
         let attributes: &str = match info.name {
-            "cumsum" | "cumprod" => ", axis=0",
+            "cumsum" | "cumprod" | "cummax" | "cummin" | "scan" | "linear_recurrence" => ", axis=0",
             "reshape" | "broadcast_to" => ", shape=(2, 2)",
             "permute" => ", axes=(1, 0)",
             "slice" => ", starts=(0, 0), sizes=(1, 1), steps=(1, 1)",

@@ -40,7 +40,7 @@ pub fn summary_of(info: &TensorOpInfo) -> String {
 pub fn shape_rule_text(rule: ShapeRule) -> &'static str {
     match rule {
         ShapeRule::Broadcast => "The shape that the arguments broadcast to, as in NumPy.",
-        ShapeRule::First | ShapeRule::AlongAxis => "The shape of the first argument.",
+        ShapeRule::First | ShapeRule::AlongAxis | ShapeRule::Scan => "The shape of the first argument.",
         ShapeRule::Reduce { nonempty: false } => {
             "The shape of `x` without `axes`, or with extents of 1 with `keepdims`."
         }
@@ -53,6 +53,7 @@ pub fn shape_rule_text(rule: ShapeRule) -> &'static str {
         ShapeRule::Transpose => "The shape of `x` with two extents exchanged.",
         ShapeRule::Slice => "As many elements along each axis as the slice takes.",
         ShapeRule::Concat => "The shape of the first tensor with the sum of the extents along `axis`.",
+        ShapeRule::Recurrence => "What `a` and `b` broadcast to.",
         ShapeRule::Stack => "The shape of the tensors with a new axis, as long as there are tensors.",
         ShapeRule::Pad => "The extents of `x`, each grown by two widths.",
         ShapeRule::Flip => "The shape of `x`.",
@@ -98,6 +99,7 @@ pub fn dtype_rule_text(rule: DtypeRule) -> &'static str {
         DtypeRule::Compared(_) | DtypeRule::Classified | DtypeRule::Logical => "bool.",
         DtypeRule::Selected => "Promoted of `a` and `b`.",
         DtypeRule::Summed => "That of `x`; int64 or uint64 of smaller integers.",
+        DtypeRule::Scanned => "That of `x`; sums and products of smaller integers are int64 or uint64.",
         DtypeRule::Indexed => "int64.",
         DtypeRule::Given => "`dtype`.",
         DtypeRule::Random => "`dtype`, a float.",

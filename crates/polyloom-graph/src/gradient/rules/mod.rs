@@ -73,6 +73,8 @@ pub(super) fn gradient_rule(op: TensorOp) -> Option<GradientRuleFn> {
         TensorOp::LogSoftmax => row::log_softmax,
         TensorOp::Cumsum => row::cumsum,
         TensorOp::Cumprod => row::cumprod,
+        TensorOp::Cummax | TensorOp::Cummin => row::running_extremum,
+        TensorOp::LinearRecurrence => row::linear_recurrence,
         TensorOp::Reshape => movement::reshape,
         TensorOp::Permute => movement::permute,
         TensorOp::Slice => movement::slice,

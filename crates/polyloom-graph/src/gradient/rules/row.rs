@@ -28,14 +28,47 @@ pub(super) fn cumsum<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
     vec![Some(sums_to_the_end(q.g, int(&q.attributes[0])))]
 }
 
-/// The slope of product k by element i, which is not after it, is the product of the elements up to k other than i. It is that
-/// without zeros, if none of these is 0: if there is no zero up to k, or one and that is i.
+/// The state before element k along the axis, and another value for the first.
+fn before<'g>(states: TensorExpr<'g>, axis: i64, first: f64) -> TensorExpr<'g> {
+    let index = states.indices(axis);
+    let shifted = states.apply(TensorOp::Gather, &[(index - 1i64).into()], &[("axis", axis.into())]);
+    index.binary(TensorOp::Greater, 0i64).select(shifted, first)
+}
+
+/// Returns the cotangents of all states of a recurrence, given those of the results: that of state k is the one of result k and
+/// the factor of state k + 1 times its cotangent, which is a recurrence from the end on.
+fn cotangents_of_states<'g>(factors: TensorExpr<'g>, g: TensorExpr<'g>, axis: i64) -> TensorExpr<'g> {
+    // Index -j counts from the end; the first factor of a recurrence has no part in it.
+    let reversed = factors.broadcast_to(&g.shape());
+    let reversed = reversed.apply(TensorOp::Gather, &[(-g.indices(axis)).into()], &[("axis", axis.into())]);
+    let from_the_end =
+        reversed.apply(TensorOp::LinearRecurrence, &[g.flip(&[axis]).into()], &[("axis", axis.into())]);
+    from_the_end.flip(&[axis])
+}
+
+/// Products are a recurrence whose summands are 0, from 1 on.
 pub(super) fn cumprod<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
     let axis = int(&q.attributes[0]);
-    let is_zero = q.x[0].equals(0.0);
-    let without_zeros = is_zero.select(1.0, q.x[0]);
-    let products = q.scale(q.g, without_zeros.scan(TensorOp::Cumprod, axis));
-    let n_zeros = is_zero.cast(q.x[0].ty().dtype).scan(TensorOp::Cumsum, axis);
-    let sums = |n: f64| sums_to_the_end(n_zeros.equals(n).select(products, 0.0), axis);
-    vec![Some(is_zero.select(sums(1.0), sums(0.0) / without_zeros))]
+    vec![Some(q.scale(cotangents_of_states(q.x[0], q.g, axis), before(q.r, axis, 1.0)))]
+}
+
+pub(super) fn linear_recurrence<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
+    let axis = int(&q.attributes[0]);
+    let g = cotangents_of_states(q.x[0], q.g, axis);
+    vec![Some(q.scale(g, before(q.r, axis, 0.0))), Some(g)]
+}
+
+/// It goes to the first of the elements that are the result: the last place up to each at which the result was another than
+/// before.
+pub(super) fn running_extremum<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
+    let axis = int(&q.attributes[0]);
+    let index = q.x[0].indices(axis).broadcast_to(&q.x[0].shape());
+    let earlier = q.r.apply(TensorOp::Gather, &[(index - 1i64).into()], &[("axis", axis.into())]);
+    // NaN is not NaN, but what follows it is.
+    let is_other = earlier.binary(TensorOp::NotEqual, q.r);
+    let is_new = is_other.binary(TensorOp::LogicalAnd, earlier.binary(TensorOp::Equal, earlier));
+    let place = is_new.select(index, 0i64).scan(TensorOp::Cummax, axis);
+    q.has_untaken.set(true);
+    let zeros = q.g.zeros(&q.x[0].ty());
+    vec![Some(zeros.apply(TensorOp::ScatterAdd, &[place.into(), q.g.into()], &[("axis", axis.into())]))]
 }

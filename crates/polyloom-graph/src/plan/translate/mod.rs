@@ -41,8 +41,8 @@ pub(super) enum StoredKind {
     Elementwise(ExpressionId),
     /// Each from the elements along the inner axes of a space.
     Reduction { op: TensorOp, operands: Vec<ExpressionId>, space: ReductionSpace },
-    /// Along the last axis of the operand, each from those before it; with where they are stored.
-    Scan { op: TensorOp, operand: ExpressionId, extents: Vec<u64>, layout: Layout },
+    /// Along the last axis of the operands, each from those before it; with where they are stored.
+    Scan { op: TensorOp, operands: Vec<ExpressionId>, extents: Vec<u64>, layout: Layout },
     /// Each by itself, and then updates are added, in ascending order along the last axis of their extents, to those of them
     /// that an index tells.
     Scattered { base: ExpressionId, updates: ExpressionId, extents: Vec<u64>, layout: Layout, target: ScatterTarget },
@@ -158,7 +158,14 @@ impl Translator<'_> {
                 };
                 self.reduce(op, &operands[0], &axes, extents, dtype)
             }
-            (TensorOp::Cumsum | TensorOp::Cumprod, _) => self.scan(op, &operands[0], int(&attributes[0]), dtype),
+            (
+                TensorOp::Cumsum
+                | TensorOp::Cumprod
+                | TensorOp::Cummax
+                | TensorOp::Cummin
+                | TensorOp::LinearRecurrence,
+                _,
+            ) => self.scan(&call, &operands, int(&attributes[0]) as usize),
             (TensorOp::MatMul, _) => self.multiply(&operands[0], &operands[1], extents, dtype),
             (TensorOp::Attention, _) => self.attend(&call, &operands),
             (TensorOp::Contract, _) => self.contract(&call, &operands[0], &operands[1]),

@@ -1,6 +1,6 @@
 //! Views, and ops whose results are put together from parts.
 
-use super::{ScatterTarget, StoredKind, TranslatedValue, Translator, ints};
+use super::{OpCall, ScatterTarget, StoredKind, TranslatedValue, Translator, ints};
 use crate::attribute::AttributeValue;
 use crate::builder::convert;
 use crate::layout::Layout;
@@ -9,15 +9,19 @@ use crate::plan::expression::{ExpressionId, ExpressionKind, ViewMap};
 use polyloom_ir::Scalar;
 
 impl Translator<'_> {
-    pub(super) fn scan(&mut self, op: TensorOp, operand: &TranslatedValue, axis: i64, dtype: Scalar) -> ExpressionId {
-        let axis = axis as usize;
-        let rank = operand.extents.len();
-        let order: Vec<usize> = (0..rank).filter(|&other| other != axis).chain([axis]).collect();
-        let rows = self.viewed(operand.expression, &operand.extents, &ViewMap::Permute(order.clone()));
-        let layout = Layout::dense(&operand.extents).permuted(&order);
-        let kind = StoredKind::Scan { op, operand: rows, extents: layout.extents.clone(), layout };
-        let stored = self.store(dtype, &operand.extents, kind);
-        self.load(stored, Layout::dense(&operand.extents))
+    pub(super) fn scan(&mut self, call: &OpCall<'_>, operands: &[TranslatedValue], axis: usize) -> ExpressionId {
+        let whole = Layout::dense(call.extents);
+        let order: Vec<usize> = (0..whole.extents.len()).filter(|&other| other != axis).chain([axis]).collect();
+        let map = ViewMap::Permute(order.clone());
+        let row_of = |translator: &mut Self, operand: &TranslatedValue| {
+            let broadcast = translator.broadcast(operand, call.extents);
+            translator.viewed(broadcast, call.extents, &map)
+        };
+        let rows = operands.iter().map(|operand| row_of(self, operand)).collect();
+        let layout = whole.permuted(&order);
+        let kind = StoredKind::Scan { op: call.op, operands: rows, extents: layout.extents.clone(), layout };
+        let stored = self.store(call.dtype, call.extents, kind);
+        self.load(stored, whole)
     }
 
     pub(super) fn gather(
