@@ -32,9 +32,7 @@ pub(super) fn infer(
         }
         DtypeRule::Summed => (all(sum_of(promoted)), sum_of(promoted)),
         DtypeRule::Scanned => {
-            let adds = |value: &AttributeValue| {
-                matches!(value, AttributeValue::Text(word) if matches!(&**word, "add" | "multiply"))
-            };
+            let adds = |value: &AttributeValue| matches!(value, AttributeValue::Text(word) if matches!(&**word, "add" | "multiply"));
             let dtype = if attributes.iter().any(adds) { sum_of(promoted) } else { promoted };
             (all(dtype), dtype)
         }

@@ -41,8 +41,7 @@ fn cotangents_of_states<'g>(factors: TensorExpr<'g>, g: TensorExpr<'g>, axis: i6
     // Index -j counts from the end; the first factor of a recurrence has no part in it.
     let reversed = factors.broadcast_to(&g.shape());
     let reversed = reversed.apply(TensorOp::Gather, &[(-g.indices(axis)).into()], &[("axis", axis.into())]);
-    let from_the_end =
-        reversed.apply(TensorOp::LinearRecurrence, &[g.flip(&[axis]).into()], &[("axis", axis.into())]);
+    let from_the_end = reversed.apply(TensorOp::LinearRecurrence, &[g.flip(&[axis]).into()], &[("axis", axis.into())]);
     from_the_end.flip(&[axis])
 }
 

@@ -88,13 +88,7 @@ impl<'g> BodyEmitter<'_, 'g> {
         if value.scalar() == dtype { value } else { value.cast(dtype) }
     }
 
-    fn store_scanned(
-        &self,
-        reduction: &BodyReduction,
-        address: &BodyAddress,
-        element: &Element<'g>,
-        value: Expr<'g>,
-    ) {
+    fn store_scanned(&self, reduction: &BodyReduction, address: &BodyAddress, element: &Element<'g>, value: Expr<'g>) {
         let value = if value.scalar() == reduction.dtype { value } else { value.cast(reduction.dtype) };
         self.store(address, &element.inner, value);
     }

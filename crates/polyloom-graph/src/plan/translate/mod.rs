@@ -159,11 +159,7 @@ impl Translator<'_> {
                 self.reduce(op, &operands[0], &axes, extents, dtype)
             }
             (
-                TensorOp::Cumsum
-                | TensorOp::Cumprod
-                | TensorOp::Cummax
-                | TensorOp::Cummin
-                | TensorOp::LinearRecurrence,
+                TensorOp::Cumsum | TensorOp::Cumprod | TensorOp::Cummax | TensorOp::Cummin | TensorOp::LinearRecurrence,
                 _,
             ) => self.scan(&call, &operands, int(&attributes[0]) as usize),
             (TensorOp::MatMul, _) => self.multiply(&operands[0], &operands[1], extents, dtype),

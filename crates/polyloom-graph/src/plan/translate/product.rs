@@ -261,18 +261,27 @@ impl Translator<'_> {
     }
 
     /// Stores a right factor as tiles of columns, of each tile its rows. The last tile ends with the factor, as of left ones.
-    /// Returns the load of it.
+    /// Where a row of the factor lies dense in memory, all of it is stored before the next one: tile by tile, each access would
+    /// be to another page. Returns the load of it.
     fn pack_right(&mut self, factor: &Factor, shape: TileShape, space: &ProductSpace) -> ExpressionId {
         let width = u64::from(shape.columns);
         let columns = self.matrices(factor, space, space.column());
         let [batch @ .., n, length] = &columns.extents[..] else { return factor.expression };
         let packed = Layout::dense(&[batch, &[n.div_ceil(width), *length, width]].concat());
+        let is_by_rows = self.is_dense_along(factor, space.column());
+        let order = if is_by_rows { [2, 0, 1] } else { [0, 2, 1] };
         let mut parts = Vec::new();
         for (tile, n_of_tiles, first_column) in spans(*n, width) {
             let width = width.min(*n);
             let cut = [n_of_tiles, width, *length];
-            let value = self.cut(&columns, [first_column, 0], [n_of_tiles * width, *length], &cut, &[0, 2, 1]);
-            parts.push((value, part_of(&packed, batch, &[tile, 0, 0], &[n_of_tiles, *length, width])));
+            let value = self.cut(&columns, [first_column, 0], [n_of_tiles * width, *length], &cut, &order);
+            let mut part = part_of(&packed, batch, &[tile, 0, 0], &[n_of_tiles, *length, width]);
+            if is_by_rows {
+                let n = batch.len();
+                let axes: Vec<usize> = (0..n).chain([n + 1, n, n + 2]).collect();
+                part = part.permuted(&axes);
+            }
+            parts.push((value, part));
         }
         let strides = [packed.strides[batch.len()], 1];
         self.load_packed(&columns, packed, parts, space, (space.tiles[1], &strides), width as i64)
