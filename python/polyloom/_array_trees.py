@@ -60,7 +60,12 @@ def check_like(tree: Any, other: Any, what: str = "the structure") -> None:
         return
     missing = [path for path in own if path not in given]
     extra = [path for path in given if path not in own]
-    found = f"it lacks {missing[0] or 'an array'}" if missing else f"it has {(extra or given)[0] or 'an array'} beside"
+    if missing:
+        found = f"it lacks {missing[0] or 'an array'}"
+    elif extra:
+        found = f"it has {extra[0] or 'an array'} beside"
+    else:
+        found = "its items are in another order"
     raise ValueError(f"{what} is not like that of the arrays: {found}")
 
 

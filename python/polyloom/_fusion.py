@@ -112,6 +112,8 @@ class Fusion:
         self.function: FunctionType = original
         # The code that analyses the function when it is called.
         self.start: CodeType = original.__code__
+        # Versions that `forget` has dropped.
+        self.n_forgotten = 0
         self.is_forgotten = False
         text = "".join(lines)
         self.prefix = next(name for n in itertools.count() if (name := "_loom" + "_" * n) not in text)
@@ -216,6 +218,10 @@ class Fusion:
             self.function.__code__ = self.start
             # Calls that are running read what their version has.
             self.is_forgotten = True
+            self.n_forgotten = len(self.versions)
+            for analysis in self.analyses:
+                for group in analysis.groups:
+                    group.native.cache_clear()
             self.clear()
 
     def analysed(self) -> Version:
@@ -252,7 +258,7 @@ class Fusion:
             unit, code.co_firstlineno, self.original, resolver, None if self.others is None else sorted(self.others)
         )
         plan = json.loads(captured.rewriting())
-        if not self.is_on or len(self.versions) >= MAX_VERSIONS:
+        if not self.is_on or len(self.versions) - self.n_forgotten >= MAX_VERSIONS:
             plan = {**plan, "groups": []}
         return Version(captured, resolver, plan)
 

@@ -303,6 +303,8 @@ class _Run:
             place = number + len(args) if number < 0 else number
             if not 0 <= place < len(args):
                 raise TypeError(f"{self.what} is called with {len(args)} arguments by position, there is no {number}")
+            if place in self.argnums:
+                raise ValueError(f"{self.what} is differentiated by argument {place} twice")
             where = f"argument {place} of {self.what}"
             leaves: list[Any] = []
             flattened(args[place], leaves)

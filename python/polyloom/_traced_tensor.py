@@ -319,7 +319,7 @@ class TracedTensor(_native.TracedBase):
         """The tensor without axes of one element: these, or all."""
         n_axes = len(self.shape)
         given = range(n_axes) if axis is None else [axis] if isinstance(axis, int) else axis
-        dropped = {each % n_axes for each in given if axis is not None or self.shape[each] == 1}
+        dropped = {_axis(each, n_axes) for each in given if axis is not None or self.shape[each] == 1}
         if any(self.shape[each] != 1 for each in dropped):
             raise ValueError(f"an axis of other than one element is not left out, and the shape is {self.shape}")
         return ops.reshape(self, tuple(extent for each, extent in enumerate(self.shape) if each not in dropped))
@@ -391,8 +391,8 @@ class TracedTensor(_native.TracedBase):
         return ops.clip(self, min, max)
 
     def dot(self, other: Any) -> Any:
-        """The product of matrices or vectors."""
-        return ops.matmul(self, other)
+        """The product of matrices or vectors, or with a number."""
+        return _dot(self, other)
 
 
 def _index(item: Any) -> int:
@@ -404,12 +404,30 @@ def _index(item: Any) -> int:
     return operator.index(item)
 
 
+def _dot(a: Any, b: Any) -> Any:
+    ranks = [len(getattr(each, "shape", ())) for each in (a, b)]
+    if 0 in ranks:
+        return ops.multiply(a, b)
+    if max(ranks) > 2:
+        raise TypeError(
+            f"np.dot of tensors of {ranks[0]} and {ranks[1]} axes is not traced: write ops.matmul, which has batches, "
+            f"or ops.einsum\n  {users_line()}"
+        )
+    return ops.matmul(a, b)
+
+
 def _limit(value: Any) -> int | None:
     return None if value is None else operator.index(value)
 
 
+def _axis(axis: int, n_axes: int) -> int:
+    if not -n_axes <= axis < n_axes:
+        raise ValueError(f"there is no axis {axis}: a tensor of {n_axes} axes has those from {-n_axes} to {n_axes - 1}")
+    return axis % n_axes
+
+
 def _expanded(x: Any, axis: int) -> Any:
-    axis = axis % (x.ndim + 1)
+    axis = _axis(axis, x.ndim + 1)
     return ops.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]))
 
 
@@ -440,7 +458,7 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.expand_dims: _expanded,
     np.where: ops.where,
     np.clip: ops.clip,
-    np.dot: ops.matmul,
+    np.dot: _dot,
     np.flip: ops.flip,
     np.tile: ops.tile,
     np.broadcast_to: ops.broadcast_to,

@@ -138,3 +138,10 @@ def test_a_view_that_changes_its_shape_leaves_the_base():
         "    v += 1\n    return ops.relu(x), v\n",
         arrays(0, 1),
     )
+
+
+def test_a_method_that_may_write_in_place_ends_a_chain():
+    compare(
+        "def f(a, b):\n    x = ops.add(a, b)\n    x.byteswap(True)\n    return ops.multiply(x, 0.0), x\n",
+        arrays(0, 1),
+    )

@@ -272,6 +272,24 @@ def test_the_cache_counts_and_forgets():
     assert counts["calls"] >= 1 and counts["group_runs"] >= 3
 
 
+def test_a_function_that_forgets_again_and_again_still_fuses():
+    f = loom.fuse(loaded("def f(a):\n    return ops.relu(ops.tanh(a))\n")["f"])
+    for _ in range(20):
+        f(A)
+        f.cache_clear()
+    f(A)
+    assert f.cache_info().size == 1 and len(f.groups) == 1
+
+
+def test_a_list_that_is_its_own_item_is_refused():
+    endless = []
+    endless.append(endless)
+    with pytest.raises((TypeError, ValueError), match="levels|inhomogeneous"):
+        ops.add(A, endless)
+    with pytest.raises(TypeError, match="lists of more than 8 levels are no argument of an op"):
+        ops.reshape(A, endless)
+
+
 def test_threads_call_one_fused_function_at_once():
     f = loom.fuse(
         loaded(

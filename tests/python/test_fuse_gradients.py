@@ -569,3 +569,22 @@ def test_functions_of_kernels_are_refused():
         loom.grad(square)
     with pytest.raises(TypeError, match="takes a function, not int"):
         loom.grad(3)
+
+
+def test_the_product_of_numpy_is_that_of_matrices_alone():
+    x, y = numbers((2, 3), F64), numbers((3, 4), F64, 1)
+    assert_close(loom.grad(lambda x: ops.sum(np.dot(x, y) * 2.0))(x), 2 * np.broadcast_to(y.sum(1), (2, 3)))
+    assert_close(loom.grad(lambda x: ops.sum(x.dot(3.0)))(x), np.full((2, 3), 3.0))
+    with pytest.raises(TypeError, match="np.dot of tensors of 2 and 3 axes is not traced: write ops.matmul"):
+        loom.grad(lambda x: ops.sum(np.dot(x, numbers((2, 3, 4), F64))))(x)
+
+
+def test_an_argument_is_differentiated_by_once():
+    with pytest.raises(ValueError, match="is differentiated by argument 0 twice"):
+        loom.grad(lambda x: ops.sum(x), argnums=(0, -1))(np.ones(2))
+
+
+def test_axes_that_are_none_are_refused():
+    for function in (lambda x: x.squeeze(5), lambda x: np.expand_dims(x, 9), lambda x: x.sum().squeeze(0)):
+        with pytest.raises(ValueError, match="there is no axis"):
+            loom.grad(lambda x, function=function: ops.sum(function(x)))(np.ones((2, 1)))

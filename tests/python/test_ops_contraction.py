@@ -243,3 +243,12 @@ def test_indices_must_be_integers():
         ops.gather(x, x, axis=0)
     with pytest.raises(TypeError, match="`equation`"):
         ops.einsum(x, "ij")
+
+
+def test_what_padding_adds_to_booleans_is_false():
+    assert not ops.max_pool2d(np.zeros((4, 4), bool), 3, stride=1, padding=1).any()
+
+
+def test_an_integer_that_is_no_float_is_refused():
+    with pytest.raises(ValueError, match="is 1152921504606846977, which is no float"):
+        ops.pad(np.zeros(2, np.int64), (1, 1), 2**60 + 1)

@@ -198,6 +198,20 @@ def test_errors():
         SGD().update(["a"], ["a"])
     optimiser = Adam()
     optimiser.update([np.ones(2)], [np.ones(2)])
-    with pytest.raises(ValueError, match="other shapes or types than at the first step"):
+    with pytest.raises(ValueError, match="other shapes, types or devices than at the first step"):
         optimiser.update([np.ones(3)], [np.ones(3)])
+    with pytest.raises(ValueError, match="another structure than at the first step"):
+        optimiser.update((np.ones(2),), (np.ones(2),))
+    on_cpu, elsewhere = (loom.array(np.ones(2), device=device) for device in ("cpu", "sim:0"))
+    of_arrays = Adam()
+    of_arrays.update([on_cpu], [on_cpu])
+    with pytest.raises(ValueError, match="other shapes, types or devices than at the first step"):
+        of_arrays.update([elsewhere], [elsewhere])
+    one = np.ones(1)
+    with pytest.raises(ValueError, match="its items are in another order"):
+        Adam().update({"a": one, "b": one}, {"b": one, "a": one})
+    ordered = Adam()
+    ordered.update({"a": one, "b": one}, {"a": one, "b": one})
+    with pytest.raises(ValueError, match="another structure than at the first step"):
+        ordered.update({"b": one, "a": one}, {"b": one, "a": one})
     assert math.isclose(optimiser.lr, 0.001)

@@ -3,6 +3,7 @@
 use crate::tensor_view::{TensorFields, TensorPackage, TensorView};
 use polyloom::DeviceId;
 use polyloom::fusion::RunNumber;
+use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -38,7 +39,7 @@ impl ExternalKey {
 
     /// Makes the key of a value that is not a tensor and that the plan depends on.
     pub(crate) fn of_object(object: &Bound<'_, PyAny>) -> PyResult<ExternalKey> {
-        Ok(ExternalKey::Object(snapshot(object)?.unbind()))
+        Ok(ExternalKey::Object(snapshot(object, 1)?.unbind()))
     }
 
     /// Returns true if a value is as the plan wants it; notes its address or number.
@@ -83,11 +84,22 @@ fn is_same(a: &[i64], b: &[i64]) -> bool {
     a.iter().zip(b).all(|(a, b)| a == b)
 }
 
+/// The deepest lists that ops take, which have lists of pairs.
+const MAX_DEPTH: u32 = 8;
+
 /// Copies lists, as tuples, so that a list that has changed is seen to have.
-fn snapshot<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+///
+/// # Errors
+///
+/// `TypeError` of lists within lists beyond [`MAX_DEPTH`], such as one that is an item of itself.
+fn snapshot<'py>(object: &Bound<'py, PyAny>, depth: u32) -> PyResult<Bound<'py, PyAny>> {
+    let copy = |item: Bound<'py, PyAny>| match depth {
+        MAX_DEPTH => Err(PyTypeError::new_err(format!("lists of more than {MAX_DEPTH} levels are no argument of an op"))),
+        _ => snapshot(&item, depth + 1),
+    };
     let items = match (object.cast::<PyTuple>(), object.cast::<PyList>()) {
-        (Ok(tuple), _) => tuple.iter().map(|item| snapshot(&item)).collect::<PyResult<Vec<_>>>()?,
-        (_, Ok(list)) => list.iter().map(|item| snapshot(&item)).collect::<PyResult<Vec<_>>>()?,
+        (Ok(tuple), _) => tuple.iter().map(copy).collect::<PyResult<Vec<_>>>()?,
+        (_, Ok(list)) => list.iter().map(copy).collect::<PyResult<Vec<_>>>()?,
         _ => return Ok(object.clone()),
     };
     Ok(PyTuple::new(object.py(), items)?.into_any())

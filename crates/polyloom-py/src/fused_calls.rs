@@ -196,8 +196,9 @@ impl FusedCalls {
                 return Err(error);
             }
         };
-        // SAFETY: as above.
-        let views = unsafe { views_of(py, &args, &mut SmallVec::new()) };
+        let mut held = SmallVec::new();
+        // SAFETY: as above. The views end before what they borrow.
+        let views = unsafe { views_of(py, &args, &mut held) };
         plan.take_values(&views, &mut values);
         drop(views);
         // SAFETY: as above.
@@ -474,8 +475,15 @@ unsafe fn views_of<'a>(
     args.iter().map(|&arg| unsafe { view_of(py, arg, held) }).collect()
 }
 
-/// Returns true of errors that are not about the arguments: interrupts and the like, and a lack of memory.
+/// Returns true of errors that are not about the arguments: interrupts and the like, a lack of memory, and faults of a
+/// compilation or a device.
 fn is_not_refusal(py: Python<'_>, error: &PyErr) -> bool {
-    !error.is_instance_of::<pyo3::exceptions::PyException>(py)
-        || error.is_instance_of::<pyo3::exceptions::PyMemoryError>(py)
+    let is_about_arguments = error.is_instance_of::<pyo3::exceptions::PyTypeError>(py)
+        || error.is_instance_of::<pyo3::exceptions::PyValueError>(py)
+        || error.is_instance_of::<pyo3::exceptions::PyArithmeticError>(py)
+        || error.is_instance_of::<pyo3::exceptions::PyLookupError>(py)
+        || error.is_instance_of::<pyo3::exceptions::PyAttributeError>(py)
+        || error.is_instance_of::<pyo3::exceptions::PyBufferError>(py)
+        || error.is_instance_of::<pyo3::exceptions::PyNotImplementedError>(py);
+    !is_about_arguments
 }

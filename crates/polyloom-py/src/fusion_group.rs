@@ -167,8 +167,8 @@ impl FusionGroup {
         self.n_runs.load(Ordering::Relaxed)
     }
 
-    /// Whether the calls up to one would take these values, the first of the external ones, as far as is known. Nothing
-    /// runs.
+    /// Returns true if the calls up to one would take these values, the first of the external ones, as far as is known.
+    /// Nothing runs.
     #[pyo3(signature = (call, *values))]
     fn check(&self, py: Python<'_>, call: usize, values: Vec<Bound<'_, PyAny>>) -> PyResult<bool> {
         if call >= self.n_calls {

@@ -24,7 +24,10 @@ pub(crate) fn attribute_of(kind: AttributeKind, value: &Bound<'_, PyAny>) -> PyR
         AttributeKind::Bool => AttributeValue::Bool(flag(value).ok_or_else(wrong)?),
         AttributeKind::Int | AttributeKind::Axis => AttributeValue::Int(integer(value)?.ok_or_else(wrong)?),
         AttributeKind::Float if value.is_none() => AttributeValue::None,
-        AttributeKind::Float => AttributeValue::Float(value.extract::<f64>().map_err(|_| wrong())?),
+        AttributeKind::Float => match integer(value) {
+            Ok(Some(value)) => AttributeValue::Int(value),
+            _ => AttributeValue::Float(value.extract::<f64>().map_err(|_| wrong())?),
+        },
         AttributeKind::Ints if value.is_none() => AttributeValue::None,
         AttributeKind::Ints => AttributeValue::Ints(integers(value)?.ok_or_else(wrong)?),
         AttributeKind::OptionalAxis if value.is_none() => AttributeValue::None,

@@ -1,8 +1,8 @@
 """Optimisers: stochastic gradient descent with momentum, Adam, and AdamW, for functions of tensors and for tapes.
 
 With gradients of `loom.grad`, `update` takes parameters and gradients in any structure and gives new parameters; its
-step is one kernel over all of them. With tapes, `step` changes a list of arrays in place, by their `grad` or by a list
-of gradients.
+step is one kernel over all of them but large ones, which have one each. With tapes, `step` changes a list of arrays in
+place, by their `grad` or by a list of gradients.
 
 >>> import numpy as np, polyloom as loom
 >>> from polyloom import ops

@@ -37,8 +37,8 @@ class Optimiser(ABC):
         self.lr = float(lr)
         self.t = 0
         self._flats: dict[Any, FlatMoments] = {}
-        self._shapes: list[Any] | None = None
-        self._facts: list[Any] | None = None
+        self._first: tuple[Any, list[Any]] | None = None
+        self._facts: tuple[Any, list[Any]] | None = None
         self._launches: tuple[Any, Any, list[Any]] | None = None
         for name in self._MOMENTS:
             setattr(self, name, [])
@@ -82,7 +82,7 @@ class Optimiser(ABC):
         for name in self._MOMENTS:
             for moment in getattr(self, name):
                 moment.zero_()
-        self._flats, self._shapes, self._facts, self.t = {}, None, None, 0
+        self._flats, self._first, self._facts, self.t = {}, None, None, 0
 
     def step(self, grad: Sequence[Any] | None = None) -> None:
         """Changes the parameters in place.
@@ -165,9 +165,10 @@ class Optimiser(ABC):
         if forms[0] != forms[1]:
             check_like(params, grads, "the structure of the gradients")
         # What all that is checked depends on.
-        facts = [(type(each), each.dtype, each.shape) for each in (*leaves, *given) if hasattr(each, "dtype")]
+        arrays = [each for each in (*leaves, *given) if hasattr(each, "dtype")]
+        facts = forms[0], [(type(each), each.dtype, each.shape, getattr(each, "device", None)) for each in arrays]
         if facts != self._facts:
-            self._check(params, leaves, given)
+            self._check(params, forms[0], leaves, given)
             self._facts = facts
         results: list[Any] = [None] * len(leaves)
         for flat in self._flats.values():
@@ -177,7 +178,7 @@ class Optimiser(ABC):
         self.t += 1
         return rebuilt(params, iter(results))
 
-    def _check(self, params: Any, leaves: list[Any], given: list[Any]) -> None:
+    def _check(self, params: Any, form: Any, leaves: list[Any], given: list[Any]) -> None:
         """Raises what `update` raises of parameters and gradients; at the first step makes the moments."""
         places = [path for path, _ in leaves_of(params)]
         kinds = [_kind(leaf, f"params{place}") for place, leaf in zip(places, leaves, strict=True)]
@@ -189,8 +190,8 @@ class Optimiser(ABC):
                     f"grads{place} has the shape {tuple(grad.shape)}, and the parameter {tuple(leaf.shape)}"
                 )
         shapes = [(kind, tuple(leaf.shape)) for kind, leaf in zip(kinds, leaves, strict=True)]
-        if self._shapes is None:
-            self._shapes = shapes
+        if self._first is None:
+            self._first = form, shapes
             members: dict[Any, list[int]] = {}
             for index, kind in enumerate(kinds):
                 members.setdefault(kind, []).append(index)
@@ -198,10 +199,10 @@ class Optimiser(ABC):
                 kind: FlatMoments(kind, indices, [leaves[index] for index in indices], len(self._MOMENTS))
                 for kind, indices in members.items()
             }
-        elif shapes != self._shapes:
+        elif (form, shapes) != self._first:
+            what = "another structure" if form != self._first[0] else "other shapes, types or devices"
             raise ValueError(
-                "the parameters have other shapes or types than at the first step: make an optimiser of their own "
-                "for them"
+                f"the parameters have {what} than at the first step: make an optimiser of their own for them"
             )
 
     def _recorded(self, params: list[Any], grads: list[Any]) -> tuple[Any, list[array], list[Any]]:

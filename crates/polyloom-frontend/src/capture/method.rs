@@ -8,13 +8,12 @@ use super::timeline::EventKind;
 use ruff_text_size::TextRange;
 
 /// Methods of tensors that read and make something new.
-const COPYING_METHODS: [&str; 37] = [
+const COPYING_METHODS: [&str; 36] = [
     "all",
     "any",
     "argmax",
     "argmin",
     "argsort",
-    "byteswap",
     "choose",
     "clip",
     "clone",

@@ -7,6 +7,7 @@ use crate::graph::TensorId;
 use crate::infer::Equation;
 use crate::op::TensorOp;
 use crate::shape::{Dim, Shape};
+use polyloom_ir::Scalar;
 
 /// Labels of the axes of convolutions.
 pub(crate) mod label {
@@ -171,7 +172,9 @@ pub(crate) fn convolution(b: &mut GraphBuilder, x: &[TensorId], attributes: &[At
 
 pub(crate) fn max_pool2d(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
     let [sizes, strides, padding, dilations] = [0, 1, 2, 3].map(|index| ints(&attributes[index]));
-    let padded = padded(b, x[0], &padding, f64::NEG_INFINITY)?;
+    // `false` is below `true`; minus infinity would be true.
+    let is_bool = b.ty(x[0])?.dtype == Scalar::Bool;
+    let padded = padded(b, x[0], &padding, if is_bool { 0.0 } else { f64::NEG_INFINITY })?;
     let windows = windows(b, padded, &sizes, &strides, &dilations)?;
     reduce(b, TensorOp::Max, windows, &[-2, -1], false)
 }

@@ -1,8 +1,8 @@
 //! Forward mode by transposition: the gradient of a gradient by its cotangents.
 //!
 //! The gradient of a function is linear in the cotangents, `transpose(J) @ c`. So its own gradient by `c`, with the cotangent `t`, is
-//! `J @ t`, whatever `c` is. No op needs a second rule, and no rule of a linear op looks at `c`, but for one: where the slope of a value
-//! that was not taken is NaN, its product with a cotangent of 0 is 0. So `c` is 1.
+//! `J @ t`, whatever `c` is, and no op needs a second rule. One rule looks at `c`: where the slope of a value that was not taken is NaN,
+//! its product with a cotangent of 0 is 0. So `c` is 1.
 
 use super::{OutputCotangent, differentiate};
 use crate::builder::GraphBuilder;

@@ -108,7 +108,13 @@ impl ShapeQuery<'_> {
                 | (AttributeKind::Shape, AttributeValue::Shape(_) | AttributeValue::Ints(_)) => true,
                 (AttributeKind::Text | AttributeKind::Ints | AttributeKind::Float, AttributeValue::None) => may_be_none,
                 (AttributeKind::Float, &AttributeValue::Int(number)) => {
-                    *value = AttributeValue::Float(number as f64);
+                    let float = number as f64;
+                    if float as i128 != i128::from(number) {
+                        let reason = format!("is {number}, which is no float");
+                        let attribute = parameter.name.to_owned();
+                        return Err(GraphError::Attribute { op: self.info.name, attribute, reason });
+                    }
+                    *value = AttributeValue::Float(float);
                     true
                 }
                 (AttributeKind::Axes | AttributeKind::Ints, &AttributeValue::Int(axis)) => {

@@ -1,6 +1,6 @@
 //! Stores what several kernels would compute, each for itself, where loading it costs less.
 
-use super::expression::{ExpressionArena, ExpressionId, ExpressionKind, Source};
+use super::expression::{ExpressionArena, ExpressionId, ExpressionKind, Source, ViewMap};
 use super::group::KernelDraft;
 use super::translate::{ScatterTarget, StoredKind, StoredValue, TranslatedGraph};
 use crate::layout::Layout;
@@ -143,14 +143,36 @@ impl Sharer<'_> {
             Some(&stored) => stored,
             None => {
                 let own = self.operands(id, extents);
-                let kind = StoredKind::Elementwise(own);
-                self.stored.push(StoredValue { dtype, extents: extents.to_vec(), kind, is_output: false });
+                let (own, extents) = self.without_repeats(own, extents);
+                self.stored.push(StoredValue { dtype, extents, kind: StoredKind::Elementwise(own), is_output: false });
                 let stored = self.stored.len() as u32 - 1;
                 self.loads.insert(id, stored);
                 stored
             }
         };
-        self.arena.intern(ExpressionKind::Load(Source::Stored(stored), Layout::dense(extents)), dtype)
+        let layout = Layout::dense(&self.stored[stored as usize].extents).broadcast_to(extents);
+        self.arena.intern(ExpressionKind::Load(Source::Stored(stored), layout), dtype)
+    }
+
+    /// Returns an expression over its elements alone, and their extents: in a reduction by parts, the elements of a row are
+    /// repeated for each part.
+    fn without_repeats(&mut self, id: ExpressionId, extents: &[u64]) -> (ExpressionId, Vec<u64>) {
+        let mut sizes = vec![1; extents.len()];
+        self.arena.visit(&[id], |id| {
+            if let ExpressionKind::Load(_, layout)
+            | ExpressionKind::Place(layout)
+            | ExpressionKind::Gather { layout, .. }
+            | ExpressionKind::Combined { layout, .. } = &self.arena.get(id).kind
+            {
+                let varying = (0..sizes.len()).filter(|&axis| layout.strides[axis] != 0);
+                varying.for_each(|axis| sizes[axis] = extents[axis]);
+            }
+        });
+        let (starts, steps) = (vec![0; sizes.len()], vec![1; sizes.len()]);
+        match self.arena.view(id, &ViewMap::Slice { starts, sizes: sizes.clone(), steps }) {
+            Some(once) => (once, sizes),
+            None => (id, extents.to_vec()),
+        }
     }
 
     /// Rewrites the operands of an expression.

@@ -28,7 +28,7 @@ const GROUP_BYTES: u64 = 512 * 1024;
 pub struct TileShape {
     /// The rows of a tile, at most: it has an accumulator for each in every thread.
     pub rows: u8,
-    /// The columns of a tile, each of which is a thread's: a power of two, from 8 to 64.
+    /// The columns of a tile, each of which is a thread's: a power of two.
     pub columns: u8,
     /// True if the left factor is copied into the order in which tiles read it.
     pub packs_left: bool,

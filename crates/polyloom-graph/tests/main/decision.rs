@@ -2,7 +2,7 @@
 
 use crate::support::graph;
 use polyloom_graph::Layout;
-use polyloom_graph::plan::{PlanOptions, explain};
+use polyloom_graph::plan::{PlanOptions, explain, plan};
 
 /// Checks the choices in the plan of a graph over dense inputs.
 #[track_caller]
@@ -40,4 +40,20 @@ fn kernels_store_what_is_dear_and_compute_again_what_is_cheap() {
             "kernel 2 apart from kernel 0: 1.9 MB, together 1.4 MB, but a scan, or a sum by indices, is a kernel of its own",
         ],
     );
+}
+
+/// The parts of a row that is combined in parts have all its elements, which are stored once nevertheless.
+#[test]
+fn what_several_kernels_need_is_stored_once() {
+    for (extents, axes) in [("10000, 64", "0"), ("1000000", "0")] {
+        let graph = graph(&format!(
+            "%0 = input \"x\" : f32[{extents}]\n%1 = sigmoid %0\n%2 = var %1, axes=({axes})\nreturn %2"
+        ));
+        let layouts: Vec<Layout> =
+            graph.inputs().map(|(_, ty)| Layout::dense(&ty.shape.as_static().expect("known extents"))).collect();
+        let n: u64 = layouts[0].extents.iter().product();
+        let planned = plan(&graph, &layouts, &PlanOptions::default()).unwrap();
+        assert!(planned.buffers.iter().any(|buffer| buffer.n_elements == n), "{extents}");
+        assert!(planned.buffers.iter().all(|buffer| buffer.n_elements <= n), "{extents}");
+    }
 }

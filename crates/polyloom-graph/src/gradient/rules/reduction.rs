@@ -62,7 +62,7 @@ fn deviations<'g>(q: &GradientQuery<'g>, axes: &[i64]) -> (TensorExpr<'g>, Tenso
     (x - x.reduce(TensorOp::Mean, axes), divisor)
 }
 
-/// The decomposition would add the sum of the differences from the mean, which is 0 but for rounding.
+/// The decomposition would add the sum of the differences from the mean, which is 0 up to rounding.
 pub(super) fn var<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
     let (axes, _, g) = undropped(q);
     let (difference, divisor) = deviations(q, &axes);
@@ -77,7 +77,7 @@ pub(super) fn std<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
     vec![Some(q.scale(g, slope))]
 }
 
-/// The decomposition would divide by the sum of exponentials, and add what goes to the maximum and is 0 but for rounding.
+/// The decomposition would divide by the sum of exponentials, and add what goes to the maximum and is 0 up to rounding.
 pub(super) fn logsumexp<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
     let (_, r, g) = undropped(q);
     // An infinity less itself would be NaN.
