@@ -94,7 +94,9 @@ const MAX_DEPTH: u32 = 8;
 /// `TypeError` of lists within lists beyond [`MAX_DEPTH`], such as one that is an item of itself.
 fn snapshot<'py>(object: &Bound<'py, PyAny>, depth: u32) -> PyResult<Bound<'py, PyAny>> {
     let copy = |item: Bound<'py, PyAny>| match depth {
-        MAX_DEPTH => Err(PyTypeError::new_err(format!("lists of more than {MAX_DEPTH} levels are no argument of an op"))),
+        MAX_DEPTH => {
+            Err(PyTypeError::new_err(format!("lists of more than {MAX_DEPTH} levels are no argument of an op")))
+        }
         _ => snapshot(&item, depth + 1),
     };
     let items = match (object.cast::<PyTuple>(), object.cast::<PyList>()) {

@@ -157,6 +157,16 @@ impl<'g> TensorExpr<'g> {
         self.apply(TensorOp::BroadcastTo, &[], &[("shape", shape.clone().into())])
     }
 
+    /// Orders axes, which have the labels `own`, as `wanted`.
+    pub(super) fn permute(self, own: &[usize], wanted: &[usize]) -> TensorExpr<'g> {
+        if own == wanted {
+            return self;
+        }
+        let place = |label: &usize| own.iter().position(|other| other == label).unwrap_or(0) as i64;
+        let axes: Vec<i64> = wanted.iter().map(place).collect();
+        self.apply(TensorOp::Permute, &[], &[("axes", axes.into())])
+    }
+
     /// Exchanges the last two axes.
     pub(super) fn transpose(self) -> TensorExpr<'g> {
         self.unary(TensorOp::Transpose)

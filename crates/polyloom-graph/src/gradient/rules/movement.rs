@@ -131,40 +131,50 @@ pub(super) fn contiguous<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> 
     vec![Some(q.g)]
 }
 
-/// Adds up the elements of all windows at the places that they were taken from.
+/// Adds up the elements of all windows at the places that they were taken from, along one axis after the other, so that there are
+/// as many terms as the sizes of a window add up to.
 pub(super) fn windows<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
     let [axes, sizes, steps, dilations] = [0, 1, 2, 3].map(|index| ints(&q.attributes[index]));
     let shape = q.x[0].shape();
     let rank = shape.rank();
-    // The axes that are cut, last.
-    let others = (0..rank as i64).filter(|axis| !axes.contains(axis));
-    let order: Vec<i64> = others.chain(axes.iter().copied()).collect();
-    let ordered: Vec<i64> = order.iter().copied().chain(rank as i64..(rank + axes.len()) as i64).collect();
-    let g = q.g.apply(TensorOp::Permute, &[], &[("axes", ordered.into())]);
-    let g_shape = g.shape();
-    let extents: Vec<Dim> = axes.iter().map(|&axis| shape.0[axis as usize].clone()).collect();
-    let n_offsets: i64 = sizes.iter().product();
-    let mut sum: Option<TensorExpr<'g>> = None;
-    for offset in 0..n_offsets {
-        let mut rest = offset;
-        let mut offsets = vec![0; sizes.len()];
-        for (place, &size) in sizes.iter().enumerate().rev() {
-            offsets[place] = rest % size;
-            rest /= size;
-        }
-        let starts = std::iter::repeat_n(0, rank).chain(offsets.iter().copied()).collect();
-        let one = std::iter::repeat_n(Dim::Static(1), sizes.len());
-        let taken = g.slice(starts, Shape(g_shape.0[..rank].iter().cloned().chain(one).collect()));
-        let taken = taken.reshape(&Shape(g_shape.0[..rank].to_vec()));
-        let before: Vec<i64> = offsets.iter().zip(&dilations).map(|(offset, dilation)| offset * dilation).collect();
-        let placed = spread_to(taken, &steps, &before, &extents);
-        sum = Some(sum.map_or(placed, |sum| sum + placed));
+    // The axes of the operand, and after them those of a window.
+    let mut labels: Vec<usize> = (0..rank + axes.len()).collect();
+    let mut g = q.g;
+    for (index, &axis) in axes.iter().enumerate() {
+        let (axis, window) = (axis as usize, rank + index);
+        let others = labels.iter().copied().filter(|&label| label != axis && label != window);
+        let ordered: Vec<usize> = others.chain([axis, window]).collect();
+        g = g.permute(&labels, &ordered);
+        g = folded(g, sizes[index], steps[index], dilations[index], &shape.0[axis]);
+        labels = ordered;
+        labels.pop();
     }
-    let mut inverse = vec![0; rank];
-    for (place, &axis) in order.iter().enumerate() {
-        inverse[axis as usize] = place as i64;
+    let all: Vec<usize> = (0..rank).collect();
+    vec![Some(g.permute(&labels, &all))]
+}
+
+/// Adds up the elements along the last axis, those of windows that the axis before it numbers.
+fn folded<'g>(g: TensorExpr<'g>, size: i64, step: i64, dilation: i64, extent: &Dim) -> TensorExpr<'g> {
+    let shape = g.shape();
+    let (last, kept) = (shape.rank() - 1, Shape(shape.0[..shape.rank() - 1].to_vec()));
+    if let (Some(n), Some(whole)) = (kept.0[last - 1].as_static(), extent.as_static())
+        && step == size
+        && dilation == 1
+    {
+        // No two windows share an element.
+        let mut joined = kept.clone();
+        joined.0[last - 1] = Dim::Static(n * size as u64);
+        let mut widths = vec![0; 2 * last];
+        widths[2 * last - 1] = whole.saturating_sub(n * size as u64) as i64;
+        return g.reshape(&joined).pad(widths);
     }
-    vec![sum.map(|sum| sum.apply(TensorOp::Permute, &[], &[("axes", inverse.into())]))]
+    let placed = |offset: i64| {
+        let mut starts = vec![0; last];
+        starts.push(offset);
+        let taken = g.slice(starts, Shape(kept.0.iter().cloned().chain([Dim::Static(1)]).collect()));
+        spread_to(taken.reshape(&kept), &[step], &[offset * dilation], std::slice::from_ref(extent))
+    };
+    (1..size).fold(placed(0), |sum, offset| sum + placed(offset))
 }
 
 /// Puts zeros between elements: each becomes a row of as many places as a step has, and the places after the last are cut off.
