@@ -18,7 +18,7 @@ import polyloom as loom
 from polyloom import ops
 from timing import compare, jax_or_none, torch_or_none
 
-WIDTH, HEADS = 768, 12
+WIDTH, HEADS, HEAD_WIDTH = 768, 12, 64
 
 
 def initial(g: np.random.Generator) -> dict[str, np.ndarray]:
@@ -52,15 +52,13 @@ def initial(g: np.random.Generator) -> dict[str, np.ndarray]:
 
 @loom.fuse
 def block(x, p):
-    """The block's result for `x`, of shape `[batch, tokens, WIDTH]`."""
-    batch, tokens, width = x.shape
-    heads = (batch, tokens, HEADS, width // HEADS)
+    """The block's result for `x`, of shape `[1, tokens, WIDTH]`."""
     h = ops.layer_norm(x, p["norm1"], p["shift1"])
-    q = ops.permute(ops.reshape(ops.linear(h, p["q"], p["q_bias"]), heads), (0, 2, 1, 3))
-    k = ops.permute(ops.reshape(ops.linear(h, p["k"], p["k_bias"]), heads), (0, 2, 1, 3))
-    v = ops.permute(ops.reshape(ops.linear(h, p["v"], p["v_bias"]), heads), (0, 2, 1, 3))
+    q = ops.permute(ops.reshape(ops.linear(h, p["q"], p["q_bias"]), (1, -1, HEADS, HEAD_WIDTH)), (0, 2, 1, 3))
+    k = ops.permute(ops.reshape(ops.linear(h, p["k"], p["k_bias"]), (1, -1, HEADS, HEAD_WIDTH)), (0, 2, 1, 3))
+    v = ops.permute(ops.reshape(ops.linear(h, p["v"], p["v_bias"]), (1, -1, HEADS, HEAD_WIDTH)), (0, 2, 1, 3))
     mixed = ops.permute(ops.attention(q, k, v, causal=True), (0, 2, 1, 3))
-    x = ops.add(x, ops.linear(ops.reshape(mixed, (batch, tokens, width)), p["out"], p["out_bias"]))
+    x = ops.add(x, ops.linear(ops.reshape(mixed, (1, -1, WIDTH)), p["out"], p["out_bias"]))
     h = ops.layer_norm(x, p["norm2"], p["shift2"])
     h = ops.gelu(ops.linear(h, p["up"], p["up_bias"]), "tanh")
     return ops.add(x, ops.linear(h, p["down"], p["down_bias"]))

@@ -89,6 +89,11 @@ class NameResolver:
             self._add(self.guards, (*where, value))
         return meaning
 
+    def module_of_global(self, name: str) -> int | None:
+        """Which module's global a name is: the same number for all functions of the module."""
+        names = self.function.__globals__
+        return id(names) if name in names and name not in self.cells else None
+
     def member(self, path: str, name: str) -> tuple[Any, ...] | None:
         """What a member of a module refers to, likewise."""
         module = sys.modules.get(path)

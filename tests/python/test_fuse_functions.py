@@ -281,6 +281,21 @@ def test_a_function_that_forgets_again_and_again_still_fuses():
     assert f.cache_info().size == 1 and len(f.groups) == 1
 
 
+def test_a_helper_may_read_globals_of_its_module():
+    text = (
+        "N = 2\ndef halves(x):\n    return ops.tanh(ops.reshape(x, (N, -1)))\n"
+        "def f(a):\n    return ops.add(halves(ops.exp(a)), 1.0)\n"
+        "def hidden(a):\n    N = 4\n    return ops.add(halves(ops.exp(a)), N)\n"
+    )
+    names = loaded(text)
+    f, hidden = loom.fuse(names["f"]), loom.fuse(names["hidden"])
+    a = np.arange(8.0)
+    assert f(a).shape == (2, 4) and [group.calls for group in f.groups] == [[0, 1, 2, 3]]
+    np.testing.assert_array_equal(hidden(a), np.tanh(np.exp(a).reshape(2, 4)) + 4)
+    names["N"] = 4
+    assert f(a).shape == hidden(a).shape == (4, 2)
+
+
 def test_a_list_that_is_its_own_item_is_refused():
     endless = []
     endless.append(endless)

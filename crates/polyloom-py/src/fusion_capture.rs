@@ -50,6 +50,11 @@ impl CaptureEnvironment for ResolvedEnvironment {
         self.ask("name", &[name])
     }
 
+    fn module_of_global(&self, name: &str) -> Option<u64> {
+        let ask = |py: Python<'_>| self.resolver.bind(py).call_method1("module_of_global", (name,))?.extract();
+        Python::attach(|py| ask(py).ok().flatten())
+    }
+
     fn member(&self, path: &str, name: &str) -> GlobalMeaning {
         self.ask("member", &[path, name])
     }

@@ -16,6 +16,12 @@ pub trait CaptureEnvironment: Send + Sync {
     /// Returns the object that a name refers to. Guards of identity hold it to this at run time.
     fn meaning(&self, name: &str) -> GlobalMeaning;
 
+    /// Returns which module's global a name is, as a number that two functions of one module have in common; `None` if it is
+    /// no global or that is not known.
+    fn module_of_global(&self, _name: &str) -> Option<u64> {
+        None
+    }
+
     /// Returns the object that is an attribute of a module, or of a member of one.
     fn member(&self, path: &str, name: &str) -> GlobalMeaning {
         GlobalMeaning::Path(format!("{path}.{name}").into())

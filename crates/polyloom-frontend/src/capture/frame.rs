@@ -131,7 +131,20 @@ impl CaptureInterpreter<'_> {
         }
     }
 
+    /// Returns the environment in which a name of a helper has its meaning: that of the captured function for a global of its
+    /// module that it can name, too.
+    fn environment_of(&self, environment: usize, name: &str) -> usize {
+        let module = |index: usize| self.environments.get(index).and_then(|known| known.module_of_global(name));
+        let is_hidden = self.frames.first().is_some_and(|frame| frame.scope.locals.contains(name));
+        match environment {
+            0 => 0,
+            _ if !is_hidden && module(environment).is_some_and(|found| module(0) == Some(found)) => 0,
+            _ => environment,
+        }
+    }
+
     fn load_global(&mut self, environment: usize, name: &str) -> ValueId {
+        let environment = self.environment_of(environment, name);
         let key = (environment, name.to_owned());
         if let Some(&value) = self.state.globals.get(&key) {
             return value;
