@@ -14,8 +14,12 @@ from typing import Any, cast
 
 from polyloom._fusion_text import Position, TextIndex, position_of
 
-# The function around a definition that is compiled again.
+# The function around a definition that is compiled again, and the name that the definition has there: under its own, what
+# it reads by that name would be itself, rather than the global.
 _AROUND = "_loom_around"
+_DEFINITION = "_loom_definition"
+# What comes before the name of a class around the definition, likewise; private names are mangled without it.
+_HIDING = "________"
 
 
 def compiled(
@@ -23,6 +27,7 @@ def compiled(
 ) -> CodeType:
     """Compiles a definition to code with these free variables, in any order."""
     node = copy.copy(node)
+    node.name = _DEFINITION
     first = ast.Constant(None, lineno=original.co_firstlineno, col_offset=0, end_lineno=original.co_firstlineno)
     first.end_col_offset = 0
     node.decorator_list = [first] if original.co_firstlineno != node.lineno else []
@@ -31,7 +36,7 @@ def compiled(
         node.type_params = []
     body: list[ast.stmt] = [node]
     if private_class is not None:
-        class_ = ast.ClassDef(private_class, [], [], body, [])
+        class_ = ast.ClassDef(_HIDING + private_class, [], [], body, [])
         if sys.version_info >= (3, 12):
             class_.type_params = []
         body = [class_]
@@ -49,13 +54,13 @@ def compiled(
     future = original.co_flags & 0x1FF0000
     whole = compile(module, original.co_filename, "exec", flags=future, dont_inherit=True)
     for code in _nested(whole):
-        if code.co_name == original.co_name and code.co_firstlineno == original.co_firstlineno:
+        if code.co_name == _DEFINITION:
             if set(code.co_freevars) != set(free):
                 break
             prefix = f"{_AROUND}.<locals>."
             if private_class is not None:
-                prefix += f"{private_class}."
-            return _renamed(code, prefix + original.co_name, qualified)
+                prefix += f"{_HIDING}{private_class}."
+            return _renamed(code, prefix + _DEFINITION, qualified).replace(co_name=original.co_name)
     raise LookupError(original.co_name)
 
 

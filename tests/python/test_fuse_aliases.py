@@ -145,3 +145,22 @@ def test_a_method_that_may_write_in_place_ends_a_chain():
         "def f(a, b):\n    x = ops.add(a, b)\n    x.byteswap(True)\n    return ops.multiply(x, 0.0), x\n",
         arrays(0, 1),
     )
+
+
+UNPACKED = {
+    "a shape": "def f(a, b):\n    n, m = a.shape\n    return ops.multiply(ops.add(a, 1.0), n)\n",
+    "a parameter": "def f(x, p):\n    a, b = p\n    return ops.add(ops.multiply(x, a), b)\n",
+    "the rest": "def f(x, p):\n    a, *b, c = p\n    return ops.add(ops.multiply(x, 2.0), c)\n",
+    "a loop": "def f(x, p):\n    for i, w in enumerate(p):\n        x = ops.add(ops.multiply(x, 2.0), w)\n    return x\n",
+    "items": "def f(x, p):\n    for k, w in dict([p]).items():\n        x = ops.add(ops.multiply(x, k), w)\n    return x\n",
+    "nested": "def f(x, p):\n    for i, (a, b) in enumerate([p]):\n        x = ops.add(ops.multiply(x, a), b)\n    return x\n",
+    "a sequence": "def f(x, p):\n    match p:\n        case (a, b):\n            return ops.add(ops.multiply(x, a), b)\n",
+    "a mapping": "def f(x, p):\n    match {'u': p[0], 'w': p[1]}:\n        case {'u': a, 'w': b}:\n"
+    "            return ops.add(ops.multiply(x, a), b)\n",
+    "a split": "def f(x, p):\n    q, r = np.split(x, 2)\n    return ops.add(ops.multiply(q, 2.0), r)\n",
+}
+
+
+@pytest.mark.parametrize("text", UNPACKED.values(), ids=UNPACKED)
+def test_names_that_are_unpacked_hold_different_values(text):
+    compare("import numpy as np\n" + text, lambda: [np.arange(8.0).reshape(2, 4), (3.0, 100.0)])

@@ -281,6 +281,26 @@ def test_a_function_that_forgets_again_and_again_still_fuses():
     assert f.cache_info().size == 1 and len(f.groups) == 1
 
 
+def test_a_function_may_name_itself_and_its_class():
+    text = (
+        "def f(a, n=3):\n    y = ops.relu(ops.add(a, 1.0))\n    return ops.tanh(ops.exp(f(y, n - 1))) if n else y\n"
+        "def counted(a):\n    counted.n += 1\n    return ops.relu(ops.add(a, counted.n))\n"
+        "class A:\n    k = 2.0\n    __hidden = 3.0\n"
+        "    def m(self, a):\n        return ops.add(ops.multiply(a, A.k), self.__hidden)\n"
+        "class B(A):\n    def m(self, a):\n        return ops.add(ops.relu(super().m(a)), B.k)\n"
+    )
+    plain, names = loaded(text), loaded(text)
+    for each in (plain, names):
+        each["counted"].n = 0
+    names["f"], names["counted"] = loom.fuse(names["f"]), loom.fuse(names["counted"])
+    names["A"].m, names["B"].m = loom.fuse(names["A"].m), loom.fuse(names["B"].m)
+    for _ in range(2):
+        assert np.array_equal(names["f"](A), plain["f"](A))
+        assert np.array_equal(names["counted"](A), plain["counted"](A))
+        assert np.array_equal(names["B"]().m(A), plain["B"]().m(A))
+    assert names["f"].__code__.co_name == "f" and names["f"].groups
+
+
 def test_a_helper_may_read_globals_of_its_module():
     text = (
         "N = 2\ndef halves(x):\n    return ops.tanh(ops.reshape(x, (N, -1)))\n"

@@ -260,11 +260,11 @@ impl CaptureInterpreter<'_> {
             Pattern::MatchSingleton(_) => {}
             Pattern::MatchSequence(each) => {
                 let element = self.matched_parts(range, subject);
-                each.patterns.iter().for_each(|inner| self.pattern(inner, element));
+                each.patterns.iter().for_each(|inner| self.part(inner, element));
             }
             Pattern::MatchMapping(each) => {
                 let element = self.matched_parts(range, subject);
-                each.patterns.iter().for_each(|inner| self.pattern(inner, element));
+                each.patterns.iter().for_each(|inner| self.part(inner, element));
                 if let Some(rest) = &each.rest {
                     self.bind(rest, element);
                 }
@@ -276,7 +276,7 @@ impl CaptureInterpreter<'_> {
                 let part = self.matched_parts(range, subject);
                 let inner = each.arguments.patterns.iter();
                 let named = each.arguments.keywords.iter().map(|keyword| &keyword.pattern);
-                inner.chain(named).for_each(|inner| self.pattern(inner, part));
+                inner.chain(named).for_each(|inner| self.part(inner, part));
             }
             Pattern::MatchStar(each) => {
                 if let Some(name) = &each.name {
@@ -295,6 +295,12 @@ impl CaptureInterpreter<'_> {
             Pattern::MatchOr(each) => each.patterns.iter().for_each(|inner| self.pattern(inner, subject)),
         }
         self.leave();
+    }
+
+    /// Matches one of several parts of a value, each of which is another, against a pattern.
+    fn part(&mut self, pattern: &Pattern, part: ValueId) {
+        let own = self.another(part);
+        self.pattern(pattern, own);
     }
 
     /// Returns what the parts of a value may be, itself among them.

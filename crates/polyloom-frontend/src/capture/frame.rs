@@ -248,6 +248,11 @@ impl CaptureInterpreter<'_> {
         })
     }
 
+    /// Makes another value that may be what this one may be.
+    pub(crate) fn another(&mut self, value: ValueId) -> ValueId {
+        self.value_of(self.table.objects_of(value).to_vec())
+    }
+
     /// Makes a value of objects for a name that may be unbound.
     pub(crate) fn value_that_may_be_unbound(&mut self, objects: ObjectSet) -> ValueId {
         let value = self.value_of(objects);

@@ -58,6 +58,8 @@ impl CaptureInterpreter<'_> {
         }
         let element = self.iterate(range, value);
         for target in targets {
+            // Each is another element: a name of one does not hold the others.
+            let element = self.another(element);
             if target.is_starred_expr() {
                 let kind = ObjectKind::Container(ContainerKind::List);
                 let object = self.make(range, 2, kind, None, Vec::new());
