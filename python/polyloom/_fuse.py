@@ -15,6 +15,7 @@ from polyloom._errors import CompileError, Diagnostic
 from polyloom._fusion import FloatMode, Fusion, GroupList, trampoline
 from polyloom._fusion_drawing import drawn
 from polyloom._fusion_names import FUSION, source_of
+from polyloom._fusion_rewrite import is_text_of
 
 __all__ = ["fuse", "stats"]
 
@@ -124,8 +125,16 @@ def fuse_function(function: Any, *, is_strict: bool, is_on: bool, float_mode: Fl
             "a lambda has no text of its own that could be fused: write it as a function with `def`, in a file or a "
             "notebook cell"
         )
+    if float_mode not in (None, "strict", "contract", "fast"):
+        raise ValueError(f"float_mode is {float_mode!r}, not 'strict', 'contract' or 'fast'")
     lines = source_of(function)
     _check_kind(function, lines)
+    code = function.__code__
+    if code.co_filename.startswith("<") and not is_text_of(lines, code):
+        raise OSError(
+            f"the text of `{function.__name__}` is no longer known: another one has taken its place in "
+            f"{code.co_filename}"
+        )
     fusion = Fusion(function, lines, is_strict, is_on, float_mode or config.float_mode, has_numpy)
     made = trampoline(fusion)
     functools.update_wrapper(made, function)

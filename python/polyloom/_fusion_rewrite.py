@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from polyloom._fusion_text import Position, TextIndex, position_of
 
-# The function around a definition that is compiled again, and the name that the definition has there: under its own, what
-# it reads by that name would be itself, rather than the global.
+# The function around a definition that is compiled again, and the name that the definition has there: by its own it
+# would read itself, rather than the global.
 _AROUND = "_loom_around"
 _DEFINITION = "_loom_definition"
 # What comes before the name of a class around the definition, likewise; private names are mangled without it.
@@ -62,6 +62,15 @@ def compiled(
                 prefix += f"{_HIDING}{private_class}."
             return _renamed(code, prefix + _DEFINITION, qualified).replace(co_name=original.co_name)
     raise LookupError(original.co_name)
+
+
+def is_text_of(lines: list[str], code: CodeType) -> bool:
+    """False if the text compiles to other code. Text that does not compile by itself is taken for that of the code."""
+    try:
+        whole = compile("".join(lines), code.co_filename, "exec", flags=code.co_flags & 0x1FF0000, dont_inherit=True)
+    except SyntaxError:
+        return True
+    return any(each == code for each in _nested(whole))
 
 
 def _renamed(code: CodeType, made: str, wanted: str) -> CodeType:

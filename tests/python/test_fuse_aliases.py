@@ -151,12 +151,31 @@ UNPACKED = {
     "a shape": "def f(a, b):\n    n, m = a.shape\n    return ops.multiply(ops.add(a, 1.0), n)\n",
     "a parameter": "def f(x, p):\n    a, b = p\n    return ops.add(ops.multiply(x, a), b)\n",
     "the rest": "def f(x, p):\n    a, *b, c = p\n    return ops.add(ops.multiply(x, 2.0), c)\n",
-    "a loop": "def f(x, p):\n    for i, w in enumerate(p):\n        x = ops.add(ops.multiply(x, 2.0), w)\n    return x\n",
-    "items": "def f(x, p):\n    for k, w in dict([p]).items():\n        x = ops.add(ops.multiply(x, k), w)\n    return x\n",
-    "nested": "def f(x, p):\n    for i, (a, b) in enumerate([p]):\n        x = ops.add(ops.multiply(x, a), b)\n    return x\n",
-    "a sequence": "def f(x, p):\n    match p:\n        case (a, b):\n            return ops.add(ops.multiply(x, a), b)\n",
-    "a mapping": "def f(x, p):\n    match {'u': p[0], 'w': p[1]}:\n        case {'u': a, 'w': b}:\n"
-    "            return ops.add(ops.multiply(x, a), b)\n",
+    "a loop": """def f(x, p):
+    for i, w in enumerate(p):
+        x = ops.add(ops.multiply(x, 2.0), w)
+    return x
+""",
+    "items": """def f(x, p):
+    for k, w in dict([p]).items():
+        x = ops.add(ops.multiply(x, k), w)
+    return x
+""",
+    "nested": """def f(x, p):
+    for i, (a, b) in enumerate([p]):
+        x = ops.add(ops.multiply(x, a), b)
+    return x
+""",
+    "a sequence": """def f(x, p):
+    match p:
+        case (a, b):
+            return ops.add(ops.multiply(x, a), b)
+""",
+    "a mapping": """def f(x, p):
+    match {"u": p[0], "w": p[1]}:
+        case {"u": a, "w": b}:
+            return ops.add(ops.multiply(x, a), b)
+""",
     "a split": "def f(x, p):\n    q, r = np.split(x, 2)\n    return ops.add(ops.multiply(q, 2.0), r)\n",
 }
 

@@ -281,6 +281,27 @@ def test_a_function_that_forgets_again_and_again_still_fuses():
     assert f.cache_info().size == 1 and len(f.groups) == 1
 
 
+def test_text_that_has_been_replaced_is_refused():
+    import linecache
+
+    def cell(text):
+        linecache.cache["<cell>"] = (len(text), None, text.splitlines(True), "<cell>")
+        names = {"ops": ops}
+        exec(compile(text, "<cell>", "exec"), names)
+        return names["f"]
+
+    text = "def f(a):\n    return ops.relu(ops.add(a, 1.0))\n"
+    first, second = cell(text), cell(text.replace("1.0", "2.0"))
+    assert np.array_equal(loom.fuse(second)(A), np.maximum(A + 2, 0))
+    with pytest.raises(OSError, match="the text of `f` is no longer known"):
+        loom.fuse(first)
+
+
+def test_a_float_mode_is_one_that_there_is():
+    with pytest.raises(ValueError, match="float_mode is 'quick', not"):
+        loom.fuse(chain, float_mode="quick")
+
+
 def test_a_function_may_name_itself_and_its_class():
     text = (
         "def f(a, n=3):\n    y = ops.relu(ops.add(a, 1.0))\n    return ops.tanh(ops.exp(f(y, n - 1))) if n else y\n"

@@ -252,3 +252,10 @@ def test_what_padding_adds_to_booleans_is_false():
 def test_an_integer_that_is_no_float_is_refused():
     with pytest.raises(ValueError, match="is 1152921504606846977, which is no float"):
         ops.pad(np.zeros(2, np.int64), (1, 1), 2**60 + 1)
+
+
+def test_integers_that_are_too_long_are_refused():
+    with pytest.raises(TypeError, match="`index` is uint64, which int64 does not hold"):
+        ops.take(np.zeros(3), np.zeros(2, np.uint64), 0)
+    with pytest.raises(TypeError, match="`b` is an integer that 64 bits do not hold: pass a float"):
+        ops.add(np.ones(2), 10**25)

@@ -9,7 +9,7 @@ use polyloom::graph::{AttributeValue, Graph, GraphBuilder, Shape, TensorId, Tens
 use polyloom::tensor_op::{MatchedArgument, OpParameter, OpParameterRole, match_arguments, parameters_of};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyBool;
+use pyo3::types::{PyBool, PyInt};
 
 /// Says where an operand comes from.
 #[derive(Debug)]
@@ -423,7 +423,10 @@ impl<'a, 'py> CallBuilder<'a, 'py> {
             Some(number) => Ok(Some(number)),
             None => {
                 let given = object.get_type().name()?;
-                let reason = format!("is {given}, not a tensor or a number: pass np.asarray(x) of it");
+                let reason = match object.cast_exact::<PyInt>() {
+                    Ok(_) => "is an integer that 64 bits do not hold: pass a float, or np.uint64(x)".to_owned(),
+                    Err(_) => format!("is {given}, not a tensor or a number: pass np.asarray(x) of it"),
+                };
                 Err(argument_error(call.op, name, &reason))
             }
         }

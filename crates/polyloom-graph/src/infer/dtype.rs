@@ -54,6 +54,9 @@ pub(super) fn infer(
         }
         DtypeRule::Indices => {
             check_integer(info, 1, own(1), "but indices are integers")?;
+            if own(1) == Scalar::U64 {
+                return Err(dtype_error(info, 1, own(1), "which int64 does not hold; NumPy refuses it, too"));
+            }
             let others: Vec<OperandDtype> =
                 operands.iter().enumerate().filter(|(index, _)| *index != 1).map(|(_, dtype)| *dtype).collect();
             let dtype = promote_all(&others).unwrap_or(promoted);

@@ -100,6 +100,8 @@ fn reductions_of_zeros_and_infinities() {
     check("cummin %0, axis=0", &[1.0, -0.0, 0.0], &[1.0, 2.0, 0.0]);
     check("logsumexp %0", &[-INFINITY, 0.0], &[0.0, 1.0]);
     check("logsumexp %0", &[-INFINITY, -INFINITY], &[0.0, 0.0]);
+    check("logsumexp %0", &[INFINITY, 0.0], &[f64::NAN, 0.0]);
+    check("logsumexp %0", &[f64::NAN, 0.0], &[f64::NAN; 2]);
     check("softmax %0", &[-INFINITY, 0.0], &[0.0, 0.0]);
     check("log_softmax %0", &[1000.0, 0.0], &[-1.0, 1.0]);
     check("mean %0", &[], &[]);

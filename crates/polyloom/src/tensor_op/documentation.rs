@@ -157,6 +157,9 @@ pub fn op_documentation(info: &'static TensorOpInfo) -> String {
     };
     let kind = format!("{:?}", info.kind).to_lowercase();
     let _ = write!(text, "\nNotes\n-----\n{what} Kernel kind: {kind}.");
+    if let Some(kinks) = info.kinks {
+        let _ = write!(text, " Gradient: {}", kinks.replace('`', "``"));
+    }
     if !info.aliases.is_empty() {
         let _ = write!(text, " Also called `{}`.", info.aliases.join("`, `"));
     }

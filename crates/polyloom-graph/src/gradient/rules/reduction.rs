@@ -80,8 +80,8 @@ pub(super) fn std<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
 /// The decomposition would divide by the sum of exponentials, and add what goes to the maximum and is 0 up to rounding.
 pub(super) fn logsumexp<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
     let (_, r, g) = undropped(q);
-    // An infinity less itself would be NaN.
-    let shift = r.unary(TensorOp::Isfinite).select(r, 0.0);
+    // Minus infinity less itself would be NaN.
+    let shift = r.equals(f64::NEG_INFINITY).select(0.0, r);
     vec![Some(q.scale(g, (q.x[0] - shift).unary(TensorOp::Exp)))]
 }
 
