@@ -183,3 +183,19 @@ UNPACKED = {
 @pytest.mark.parametrize("text", UNPACKED.values(), ids=UNPACKED)
 def test_names_that_are_unpacked_hold_different_values(text):
     compare("import numpy as np\n" + text, lambda: [np.arange(8.0).reshape(2, 4), (3.0, 100.0)])
+
+
+def test_a_name_that_holds_a_result_on_some_paths_has_it_there():
+    text = """
+def f(a, b, flag):
+    t = ops.absolute(a)
+    y = ops.maximum(ops.minimum(b, t), a)
+    for _ in [0]:
+        if flag:
+            break
+        t = ops.flip(b)
+    x = ops.subtract(a, y)
+    return x, y, t
+"""
+    for flag in (True, False):
+        compare(text, lambda flag=flag: [np.arange(4) - 1, np.arange(4) * 2, flag])

@@ -12,6 +12,7 @@ use ruff_text_size::Ranged;
 impl<'a> SegmentBuilder<'a, '_> {
     pub(super) fn build_last(&self, units: &[SiteUnit<'a>], live: &[usize]) -> Result<GroupRewriting, String> {
         self.check_names(units)?;
+        self.check_holders(live)?;
         let last = self.call(self.calls.len() - 1).at;
         let mut slots = SlotList::default();
         let (mut members, mut sites) = (Vec::new(), Vec::new());
@@ -115,6 +116,21 @@ impl<'a> SegmentBuilder<'a, '_> {
             evaluated.push(EvaluatedArgument { range, slot, member: None, may_run_code });
         }
         Ok(evaluated)
+    }
+
+    /// Checks that each name that may hold a result that is needed outside holds it for certain when the group runs: on a path
+    /// on which it holds another value, it must not be bound anew, and on the others it must.
+    fn check_holders(&self, live: &[usize]) -> Result<(), String> {
+        let call = self.call(self.calls.len() - 1);
+        for (_, value) in &call.names[..call.n_own_names] {
+            let objects = self.interpreter.table.objects_of(*value);
+            let may_hold = |&&member: &&usize| objects.contains(&self.call(member).results[0]);
+            let is_certain = objects.len() == 1 && !self.interpreter.table.value(*value).may_be_unbound;
+            if !is_certain && live.iter().any(|member| may_hold(&member)) {
+                return Err("a name holds its result on some paths alone when the group runs".to_owned());
+            }
+        }
+        Ok(())
     }
 
     /// Returns the function's own names that hold results of earlier members when a member is called.
