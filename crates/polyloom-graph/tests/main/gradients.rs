@@ -337,7 +337,8 @@ fn gradients_have_plans() {
 
 #[test]
 fn decomposed_graphs_have_the_same_gradients() {
-    for &case in CASES {
+    // A sort is made of the bits of its operand, which have no gradient.
+    for &case in CASES.iter().filter(|(op, ..)| !op.starts_with("sort ")) {
         let (graph, inputs) = case_graph(case);
         let simple = decompose(&graph).unwrap();
         check_gradient(&simple, &inputs);
