@@ -1,5 +1,9 @@
-//! Steps of sorts, in place. In a chunk, which lies in shared memory, a line is 32 neighbouring keys: steps between keys that are
-//! further apart go along lines, so that neighbouring threads have neighbours, and for the others a thread has a line.
+//! Steps of sorts, in place. In a chunk, which lies in shared memory, a line is 32 neighbouring keys, of which each thread has one.
+//!
+//! Threads load neighbours and store neighbours in all steps, so that the CPU has whole registers: where pairs are of two lines,
+//! because neighbours are compared with neighbours; and within lines, because a thread loads the key before its own and the
+//! one after it at the distance, and takes one of them. Since others may have stored that one already, such steps go from one
+//! array to another.
 
 use super::BodyEmitter;
 use crate::plan::sort::{LINE_LOG2, RUN_LOG2, SortStep, chunk_log2, merging_pairs, sorting_pairs};
@@ -22,8 +26,8 @@ struct SortedRows<'g> {
 /// The keys of a chunk, of which those after the end are greater than all others.
 struct SortedChunk<'g> {
     b: &'g ExprBuilder,
-    /// An array of a block.
-    keys: Expr<'g>,
+    /// Two arrays of a block, with a line before the keys and one after them. The first has the keys from one step to the next.
+    keys: [Expr<'g>; 2],
     dtype: Scalar,
     /// The place of its first key in memory.
     first: Expr<'g>,
@@ -88,7 +92,7 @@ impl<'g> SortedRows<'g> {
         let length = (self.length - before).min(most).cast(Scalar::I32);
         SortedChunk {
             b: self.b,
-            keys: self.b.shared_array(0, self.dtype, most as u32),
+            keys: [0, 1].map(|id| self.b.shared_array(id, self.dtype, (most + 2 * LINE) as u32)),
             dtype: self.dtype,
             first: row * self.length + before,
             length,
@@ -166,7 +170,7 @@ impl<'g> SortedRows<'g> {
 impl<'g> SortedChunk<'g> {
     fn sort(&self, memory: Expr<'g>, n_merges: Expr<'g>) {
         self.load(memory);
-        self.exchange_in_lines(&sorting_pairs(LINE as usize));
+        self.sort_lines();
         self.b.for_range(0, n_merges, 1, [], |merge, []| {
             self.exchange_lines(merge, true);
             self.halve_from(merge);
@@ -188,10 +192,10 @@ impl<'g> SortedChunk<'g> {
             self.exchange_lines(n_steps - 1 - step, false);
             []
         });
-        self.exchange_in_lines(&merging_pairs(LINE as usize));
+        self.halve_lines();
     }
 
-    /// Calls a function for each place of the chunk, with the one in memory and whether it is before the end for certain.
+    /// Calls a function for each place of the chunk, with the one in memory.
     fn each_place(&self, visit: impl Fn(Expr<'g>, Expr<'g>)) {
         let in_memory = |place: Expr<'g>| self.first + self.widened(place);
         let n_whole = self.length >> i64::from(LINE_LOG2);
@@ -208,15 +212,28 @@ impl<'g> SortedChunk<'g> {
         if place.scalar() == self.first.scalar() { place } else { place.cast(self.first.scalar()) }
     }
 
+    fn key(&self, array: usize, place: Expr<'g>) -> Expr<'g> {
+        self.keys[array].load(&[place + LINE])
+    }
+
+    fn set_key(&self, array: usize, place: Expr<'g>, key: Expr<'g>) {
+        self.keys[array].store(&[place + LINE], key);
+    }
+
     fn load(&self, memory: Expr<'g>) {
-        self.each_place(|place, in_memory| self.keys.store(&[place], memory.load(&[in_memory])));
+        self.each_place(|place, in_memory| self.set_key(0, place, memory.load(&[in_memory])));
         let place = ((self.n_lines - 1) << i64::from(LINE_LOG2)) + self.lane;
-        self.b.if_then(place.ge(self.length), || self.keys.store(&[place], self.b.int(self.dtype, -1)));
+        self.b.if_then(place.ge(self.length), || self.set_key(0, place, self.b.int(self.dtype, -1)));
+        // What steps within lines load of the lines around the keys, and do not take, is defined.
+        for array in [0, 1] {
+            let after = self.n_lines << i64::from(LINE_LOG2);
+            [self.lane - LINE, after + self.lane].map(|place| self.set_key(array, place, self.b.int(self.dtype, 0)));
+        }
         self.b.sync_threads();
     }
 
     fn store(&self, memory: Expr<'g>) {
-        self.each_place(|place, in_memory| memory.store(&[in_memory], self.keys.load(&[place])));
+        self.each_place(|place, in_memory| memory.store(&[in_memory], self.key(0, place)));
     }
 
     /// Does a step between lines that are `1 << log2` apart, or mirror images.
@@ -233,24 +250,66 @@ impl<'g> SortedChunk<'g> {
             let low = if is_mirrored { base + (half - 1 - offset) } else { base + offset };
             let high = base + half + offset;
             let [low, high] = [low, high].map(|line| line << i64::from(LINE_LOG2));
-            let [low, high] = [
-                low + self.lane,
-                high + if is_mirrored { self.lane.constant(LINE - 1) - self.lane } else { self.lane },
-            ];
-            let mut keys = [low, high].map(|place| self.keys.load(&[place]));
-            exchange(&mut keys, &[(0, 1)]);
-            [low, high].into_iter().zip(keys).for_each(|(place, key)| self.keys.store(&[place], key));
+            let lane_of_high = if is_mirrored { self.lane.constant(LINE - 1) - self.lane } else { self.lane };
+            self.exchange_places(low + self.lane, high + lane_of_high);
             []
         });
         self.b.sync_threads();
     }
 
-    fn exchange_in_lines(&self, pairs: &[(usize, usize)]) {
-        self.b.for_range(self.lane, self.n_lines, N_LANES as i64, [], |line, []| {
-            let first = line << i64::from(LINE_LOG2);
-            let mut keys: Vec<Expr<'g>> = (0..LINE).map(|place| self.keys.load(&[first + place])).collect();
-            exchange(&mut keys, pairs);
-            (0..).zip(keys).for_each(|(place, key)| self.keys.store(&[first + place], key));
+    fn exchange_places(&self, low: Expr<'g>, high: Expr<'g>) {
+        let mut keys = [low, high].map(|place| self.key(0, place));
+        exchange(&mut keys, &[(0, 1)]);
+        self.set_key(0, low, keys[0]);
+        self.set_key(0, high, keys[1]);
+    }
+
+    /// Sorts each line: runs become runs twice as long, of which every second is sorted the other way round.
+    fn sort_lines(&self) {
+        let mut run = 2;
+        let mut from = 0;
+        while run < LINE {
+            from = self.halve_runs(from, run / 2, run);
+            run *= 2;
+        }
+        // 1, 2, 3 and 4 steps are an even number.
+        self.halve_lines();
+    }
+
+    /// Does the last steps of a merge, within lines. Half of the threads do the first one in place, so that the number of others is
+    /// even.
+    fn halve_lines(&self) {
+        let distance = LINE / 2;
+        self.b.if_then(self.lane.lt(distance), || {
+            self.b.for_range(0, self.n_lines, 1, [], |line, []| {
+                let low = (line << i64::from(LINE_LOG2)) + self.lane;
+                self.exchange_places(low, low + distance);
+                []
+            });
+        });
+        self.b.sync_threads();
+        self.halve_runs(0, distance / 2, LINE);
+    }
+
+    /// Does the steps that sort runs, from a distance on, and returns the array that has the keys after them.
+    fn halve_runs(&self, from: usize, distance: i64, run: i64) -> usize {
+        let distances = std::iter::successors(Some(distance), |distance| Some(distance / 2)).take_while(|&d| d > 0);
+        distances.fold(from, |from, distance| {
+            self.step_in_lines(from, distance, run);
+            1 - from
+        })
+    }
+
+    /// Does a step within lines, from one array to the other.
+    fn step_in_lines(&self, from: usize, distance: i64, run: i64) {
+        let is_upper = (self.lane & distance).ne(0);
+        let is_descending = if run == LINE { None } else { Some((self.lane & run).ne(0)) };
+        let takes_larger = is_descending.map_or(is_upper, |is_descending| is_upper ^ is_descending);
+        self.b.for_range(0, self.n_lines, 1, [], |line, []| {
+            let place = (line << i64::from(LINE_LOG2)) + self.lane;
+            let own = self.key(from, place);
+            let other = is_upper.select(self.key(from, place - distance), self.key(from, place + distance));
+            self.set_key(1 - from, place, takes_larger.select(own.max(other), own.min(other)));
             []
         });
         self.b.sync_threads();
