@@ -5,8 +5,8 @@ of integers. Element types follow NumPy 2; Python numbers take the type of the t
 package of the arguments and, unless the op is a view, new memory. Functions under `polyloom.fuse` run several calls as
 few kernels.
 
-The functions come from the one table of ops, which their stub is generated from; `topk`, which has two results, is made of
-two of them.
+The functions come from the one table of ops, which their stub is generated from; `topk`, which has two results, is
+made of two of them.
 
 Examples
 --------
