@@ -419,6 +419,20 @@ fn lengths_of_rows_are_parameters() {
     assert_eq!(bodies(100), bodies(225));
 }
 
+/// So do sorts, whatever the number of chunks is.
+#[test]
+fn lengths_of_sorted_rows_are_parameters() {
+    let bodies = |n: u64| {
+        let graph = parse_graph(&format!("%x = input \"x\" : f32[3, {n}]\n%y = argsort %x\nreturn %y")).unwrap();
+        let planned = plan(&graph, &[Layout::dense(&[3, n])], &PlanOptions::default()).unwrap();
+        planned.kernels.iter().map(|kernel| kernel.body.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(bodies(100), bodies(2000));
+    assert_eq!(bodies(2049), bodies(4000));
+    let [fewer, more] = [bodies(70_000), bodies(300_000)];
+    assert!(more.len() > fewer.len() && more.iter().all(|body| fewer.contains(body)));
+}
+
 /// Builds a random graph, op by op, and lets it end with some of its values.
 fn random_graph(random: &mut Random) -> polyloom_graph::Graph {
     let mut b = GraphBuilder::new();

@@ -227,7 +227,9 @@ impl<'g> SortedChunk<'g> {
         // What steps within lines load of the lines around the keys, and do not take, is defined.
         for array in [0, 1] {
             let after = self.n_lines << i64::from(LINE_LOG2);
-            [self.lane - LINE, after + self.lane].map(|place| self.set_key(array, place, self.b.int(self.dtype, 0)));
+            for place in [self.lane - LINE, after + self.lane] {
+                self.set_key(array, place, self.b.int(self.dtype, 0));
+            }
         }
         self.b.sync_threads();
     }
