@@ -129,7 +129,9 @@ class NameResolver:
             return None
         for library in ("polyloom.ops", "polyloom", *_LIBRARIES):
             module = sys.modules.get(library)
-            if module is not None and vars(module).get(name, _MISSING) is value:
+            # What is not of the table of ops is made of such calls, as `topk` is.
+            is_made = library == "polyloom.ops" and type(value) is FunctionType
+            if module is not None and not is_made and vars(module).get(name, _MISSING) is value:
                 self.objects[f"{library}.{name}"] = value
                 return ("path", f"{library}.{name}")
         return self._helper(value) if type(value) is FunctionType else None

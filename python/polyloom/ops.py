@@ -5,7 +5,8 @@ of integers. Element types follow NumPy 2; Python numbers take the type of the t
 package of the arguments and, unless the op is a view, new memory. Functions under `polyloom.fuse` run several calls as
 few kernels.
 
-The functions come from the one table of ops, which their stub is generated from.
+The functions come from the one table of ops, which their stub is generated from; `topk`, which has two results, is
+made of two of them.
 
 Examples
 --------
@@ -26,3 +27,38 @@ __all__ = []
 _OPS = _tensor_ops()
 globals().update(_OPS)
 __all__ += list(_OPS)
+__all__ += ["topk"]
+gather = _OPS["gather"]
+topk_indices = _OPS["topk_indices"]
+
+
+def topk(x, k, axis=-1, largest=True):
+    """The `k` largest elements along an axis, or smallest, in order, and their indices.
+
+    NaN is above all numbers, and -0.0 below 0.0. Of equal elements the one with the lower index comes first.
+
+    Parameters
+    ----------
+    x : tensor
+    k : int
+    axis : int
+    largest : bool
+
+    Returns
+    -------
+    values, indices : pair of tensors
+        Of the shape of `x` with `k` elements along `axis`; indices are int64.
+
+    Raises
+    ------
+    ValueError
+        If `axis` is none of `x`, or has fewer than `k` elements.
+
+    Examples
+    --------
+    >>> values, indices = topk(np.array([3.0, 1.0, 4.0, 1.0, 5.0], np.float32), 2)
+    >>> values.tolist(), indices.tolist()
+    ([5.0, 4.0], [4, 2])
+    """
+    indices = topk_indices(x, k, axis, largest)
+    return gather(x, indices, axis), indices

@@ -642,6 +642,13 @@ def astype(x: TensorLike, dtype: Any) -> Any:
     Element type: `dtype`.
     """
 
+def bitcast(x: TensorLike, dtype: Any) -> Any:
+    """The number with the same bits in another type of the same size. The bits of a NaN are those of the canonical one. ``bool`` is refused.
+
+    Shape: The shape of the first argument.
+    Element type: `dtype`.
+    """
+
 def relu(x: TensorLike) -> Any:
     """The number if it is above 0, else 0; NaN for NaN.
 
@@ -878,6 +885,34 @@ def linear_recurrence(a: TensorLike, b: TensorLike, axis: int) -> Any:
 
     Shape: What `a` and `b` broadcast to.
     Element type: Promoted, as in NumPy 2; bool is refused.
+    """
+
+def sort(x: TensorLike, axis: int = -1, descending: bool = False) -> Any:
+    """Sorts along an axis. -0.0 comes before 0.0, and NaN, which becomes the canonical one, after all numbers; with ``descending`` all is the other way round, so that NaN comes first.
+
+    Shape: The shape of the first argument.
+    Element type: Promoted, as in NumPy 2: Python numbers take the type of tensors.
+    """
+
+def argsort(x: TensorLike, axis: int = -1, descending: bool = False) -> Any:
+    """The indices that sort along an axis, in the order of ``sort``: -0.0 comes before 0.0. Of equal elements, as all NaN are, the one with the lower index comes first, also with ``descending``.
+
+    Shape: The shape of the first argument.
+    Element type: int64.
+    """
+
+def topk_indices(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> Any:
+    """The indices of the ``k`` largest elements along an axis, or smallest, as ``argsort`` gives them: NaN is above all numbers, and of equal elements the one with the lower index comes first. ``topk`` gives the elements too.
+
+    Shape: The shape of `x` with `k` elements along `axis`.
+    Element type: int64.
+    """
+
+def sort_keys(x: TensorLike, axis: int = -1) -> Any:
+    """Sorts numbers of type ``uint32`` or ``uint64`` along an axis. The other sorts are made of it.
+
+    Shape: The shape of the first argument.
+    Element type: That of `x`.
     """
 
 def reshape(x: TensorLike, shape: int | Sequence[int]) -> Any:
@@ -1139,6 +1174,13 @@ def avg_pool2d(x: TensorLike, size: int | Sequence[int], stride: int | Sequence[
     Element type: Promoted; float64 of integers.
     """
 
+def topk(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[Any, Any]:
+    """The ``k`` largest elements along an axis, or smallest, in order, and their indices.
+
+    Shape: The shape of `x` with `k` elements along `axis`.
+    Element type: That of `x`; int64 of indices.
+    """
+
 __all__ = [
     "abs",
     "absolute",
@@ -1158,6 +1200,7 @@ __all__ = [
     "arctanh",
     "argmax",
     "argmin",
+    "argsort",
     "asin",
     "asinh",
     "astype",
@@ -1166,6 +1209,7 @@ __all__ = [
     "atanh",
     "attention",
     "avg_pool2d",
+    "bitcast",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
@@ -1282,6 +1326,8 @@ __all__ = [
     "slice",
     "softmax",
     "softplus",
+    "sort",
+    "sort_keys",
     "sqrt",
     "square",
     "stack",
@@ -1296,6 +1342,8 @@ __all__ = [
     "tan",
     "tanh",
     "tile",
+    "topk",
+    "topk_indices",
     "transpose",
     "true_divide",
     "trunc",

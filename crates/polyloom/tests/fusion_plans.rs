@@ -353,6 +353,50 @@ fn contractions_have_the_bits_of_the_reference_in_all_tiles() {
     }
 }
 
+/// Sorts of rows of all lengths, with what comes before and after them, in code of both back ends.
+#[test]
+fn sorts_have_the_bits_of_the_reference() {
+    let mut shapes: Vec<(String, usize)> =
+        [1, 2, 3, 31, 32, 33, 1000, 2047, 2048, 2049, 5000, 70_000].map(|n| (n.to_string(), 0)).to_vec();
+    let shaped =
+        [("300, 7", 1), ("40, 33", 1), ("3, 2049", 1), ("70, 40", 0), ("2, 130, 3", 1), ("4100, 2", 0), ("5, 0", 1)];
+    shapes.extend(shaped.map(|(shape, axis)| (shape.to_owned(), axis)));
+    let dtypes = ["f32", "f64", "u8", "bf16", "i32", "bool", "i64", "f16"];
+    let sessions = tiers();
+    for (index, (shape, axis)) in shapes.iter().enumerate() {
+        let is_long = shape == "70000";
+        for dtype in [0, 1, 2].map(|other| dtypes[(index + 3 * other) % dtypes.len()]) {
+            let text = format!(
+                "%x = input \"x\" : {dtype}[{shape}]\n%y = multiply %x, %x\n%a = maximum %x, %y\n\
+                 %s = sort %a, axis={axis}\n%i = argsort %a, axis={axis}, descending={}\n\
+                 %z = add %s, %x\n%t = topk_indices %x, k={}, axis={axis}\n%v = gather %x, %t, axis={axis}\n\
+                 return %z, %i, %v{}",
+                index % 2 == 0,
+                if shape == "5, 0" { 0 } else { 1 },
+                if index % 3 == 0 { "" } else { ", %s" },
+            );
+            check(&sessions[index % sessions.len()], &text, index as u64);
+            if is_long {
+                break;
+            }
+        }
+    }
+    let text = "%x = input \"x\" : u32[9000, 2]\n%y = sort_keys %x, axis=0\nreturn %y";
+    check(&sessions[0], text, 1);
+    let text = "%x = input \"x\" : u32[10000]\n%y = bitwise_xor %x, 5\n%s = sort_keys %y\nreturn %s";
+    check(&sessions[0], text, 1);
+}
+
+/// Returns a session for each back end.
+fn tiers() -> Vec<Session> {
+    let tiers = if polyloom::has_llvm() { vec![Tier::Quick, Tier::Optimized] } else { vec![Tier::Quick] };
+    let sessions = tiers.into_iter().map(|tier| {
+        let device = Session::default_device().unwrap().with_policy(TierPolicy::Always(tier)).unwrap();
+        Session::on(device).unwrap()
+    });
+    sessions.collect()
+}
+
 fn random_tile(random: &mut Random) -> TileShape {
     TileShape {
         rows: 1 + random.below(14) as u8,
@@ -376,6 +420,20 @@ fn lengths_of_rows_are_parameters() {
         planned.kernels.iter().map(|kernel| kernel.body.clone()).collect::<Vec<_>>()
     };
     assert_eq!(bodies(100), bodies(225));
+}
+
+/// So do sorts, whatever the number of chunks is.
+#[test]
+fn lengths_of_sorted_rows_are_parameters() {
+    let bodies = |n: u64| {
+        let graph = parse_graph(&format!("%x = input \"x\" : f32[3, {n}]\n%y = argsort %x\nreturn %y")).unwrap();
+        let planned = plan(&graph, &[Layout::dense(&[3, n])], &PlanOptions::default()).unwrap();
+        planned.kernels.iter().map(|kernel| kernel.body.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(bodies(100), bodies(2000));
+    assert_eq!(bodies(2049), bodies(4000));
+    let [fewer, more] = [bodies(70_000), bodies(300_000)];
+    assert!(more.len() > fewer.len() && more.iter().all(|body| fewer.contains(body)));
 }
 
 /// Builds a random graph, op by op, and lets it end with some of its values.
@@ -439,8 +497,9 @@ fn random_attribute(op: &str, name: &str, extents: &[u64], random: &mut Random) 
             AttributeValue::Ints(axes)
         }
         "axes" => AttributeValue::Ints((0..rank as i64).filter(|_| random.one_in(2)).collect()),
-        "keepdims" => AttributeValue::Bool(random.one_in(2)),
-        "dtype" => AttributeValue::Dtype([Scalar::F32, Scalar::F64, Scalar::I32][random.below(3)]),
+        "keepdims" | "descending" | "largest" => AttributeValue::Bool(random.one_in(2)),
+        "k" => AttributeValue::Int(1 + random.below(3) as i64),
+        "dtype" => AttributeValue::Dtype([Scalar::F32, Scalar::F64, Scalar::I32, Scalar::U32][random.below(4)]),
         "shape" if op == "reshape" => {
             let n = extents.iter().product::<u64>();
             let factor = [1, 2, 3, 5].into_iter().rev().find(|factor| n % factor == 0).unwrap_or(1);
@@ -470,12 +529,7 @@ fn random_attribute(op: &str, name: &str, extents: &[u64], random: &mut Random) 
 #[test]
 fn random_graphs_give_the_bits_of_the_reference() {
     let n_graphs = std::env::var("POLYLOOM_GRAPHS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
-    let tiers = if polyloom::has_llvm() { vec![Tier::Quick, Tier::Optimized] } else { vec![Tier::Quick] };
-    let sessions = tiers.into_iter().map(|tier| {
-        let device = Session::default_device().unwrap().with_policy(TierPolicy::Always(tier)).unwrap();
-        Session::on(device).unwrap()
-    });
-    let sessions: Vec<Session> = sessions.collect();
+    let sessions = tiers();
     for seed in 0..n_graphs {
         let graph = random_graph(&mut Random::new(seed));
         let session = &sessions[seed as usize % sessions.len()];

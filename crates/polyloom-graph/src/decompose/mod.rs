@@ -7,6 +7,7 @@ mod indexing;
 mod loss;
 mod movement;
 mod normalisation;
+mod sorting;
 mod statistics;
 
 use crate::attribute::AttributeValue;
@@ -55,6 +56,9 @@ pub fn decomposition(op: TensorOp) -> Option<Decomposition> {
         TensorOp::Stack => movement::stack,
         TensorOp::Tile => movement::tile,
         TensorOp::Dropout => movement::dropout,
+        TensorOp::Sort => sorting::sort,
+        TensorOp::Argsort => sorting::argsort,
+        TensorOp::TopkIndices => sorting::topk_indices,
         _ => return None,
     })
 }

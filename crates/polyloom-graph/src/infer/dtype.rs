@@ -38,6 +38,19 @@ pub(super) fn infer(
         }
         DtypeRule::Indexed => (all(promoted), Scalar::I64),
         DtypeRule::Given => (all(promoted), given(info, attributes)?),
+        DtypeRule::Reinterpreted => {
+            let dtype = given(info, attributes)?;
+            if promoted == Scalar::Bool {
+                return Err(dtype_error(info, 0, promoted, "whose bits are no number"));
+            }
+            if dtype == Scalar::Bool || dtype.bits() != promoted.bits() {
+                let (to, from) = (dtype.python_name(), promoted.python_name());
+                let reason =
+                    format!("is {to}, but must be a type of numbers with the {} bits of {from}", promoted.bits());
+                return Err(GraphError::Attribute { op: info.name, attribute: "dtype".to_owned(), reason });
+            }
+            (all(promoted), dtype)
+        }
         DtypeRule::Random => {
             let dtype = given(info, attributes)?;
             if !dtype.is_float() {
@@ -100,6 +113,9 @@ fn class_dtype(info: &TensorOpInfo, class: DtypeClass, dtype: Scalar) -> Result<
             Err(dtype_error(info, 0, dtype, "but the op takes integers"))
         }
         DtypeClass::BoolAsInt8 | DtypeClass::Integer if is_bool => Ok(Scalar::I8),
+        DtypeClass::SortKey if !matches!(dtype, Scalar::U32 | Scalar::U64) => {
+            Err(dtype_error(info, 0, dtype, "but keys are uint32 or uint64"))
+        }
         _ => Ok(dtype),
     }
 }

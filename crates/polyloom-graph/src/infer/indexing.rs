@@ -61,6 +61,22 @@ impl ShapeQuery<'_> {
         Ok(x)
     }
 
+    pub(super) fn topk(&mut self) -> Result<Shape, GraphError> {
+        let mut result = self.shapes[0].clone();
+        let axis = self.axis("axis", result.rank())?;
+        let k = self.int("k")?;
+        let extent = result.0[axis].as_static();
+        if k < 0 || extent.is_some_and(|extent| k as u64 > extent) {
+            let reason = format!("is {k}, but axis {axis} has {} elements to choose from", result.0[axis]);
+            return Err(self.attribute_error("k", reason));
+        }
+        if extent.is_none() {
+            return Err(self.shape_error(0, format!("of which axis {axis} has no known extent to choose from")));
+        }
+        result.0[axis] = Dim::Static(k as u64);
+        Ok(result)
+    }
+
     pub(super) fn one_hot(&mut self) -> Result<Shape, GraphError> {
         let classes = self.int("classes")?;
         let Ok(classes) = u64::try_from(classes) else {

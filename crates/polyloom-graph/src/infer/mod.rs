@@ -168,6 +168,7 @@ impl ShapeQuery<'_> {
             ShapeRule::LayerNorm => self.layer_norm(),
             ShapeRule::GroupNorm => self.group_norm(),
             ShapeRule::CrossEntropy => self.cross_entropy(),
+            ShapeRule::Topk => self.topk(),
         }
     }
 

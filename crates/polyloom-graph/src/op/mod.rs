@@ -15,6 +15,7 @@ mod scalar;
 mod table;
 
 pub use cost::{CostModel, TensorCost};
+pub(crate) use function::apply_scalar;
 pub use function::scalar_function;
 pub use parameter::{AttributeKind, AttributeParameter, TensorArity, TensorParameter, TensorSignature};
 pub use table::TensorOp;
@@ -120,6 +121,8 @@ pub enum ShapeRule {
     GroupNorm,
     /// Logits and one class for each place; none, or one number for all places.
     CrossEntropy,
+    /// It is that of the first operand, with `k` elements along `axis`.
+    Topk,
 }
 
 /// The element types that an op takes.
@@ -135,6 +138,8 @@ pub enum DtypeClass {
     Bits,
     /// Integers; `bool` counts as `int8`, as in NumPy.
     Integer,
+    /// `uint32` and `uint64`.
+    SortKey,
 }
 
 /// The way in which element types follow from those of the operands, and what operands are converted to.
@@ -162,6 +167,8 @@ pub enum DtypeRule {
     Indexed,
     /// It is the attribute `dtype`.
     Given,
+    /// It is the attribute `dtype`, of as many bits as the operand.
+    Reinterpreted,
     /// It is the attribute `dtype`, a float; a seed is an integer, converted to `uint32`.
     Random,
     /// The operands but the second are as with `Quotient`; the second is a seed, converted to `uint32`.

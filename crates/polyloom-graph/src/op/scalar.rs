@@ -62,6 +62,12 @@ hir_ops! {
     select = Select;
 }
 
+/// Returns the operand with the canonical NaN in place of others; [`super::apply_scalar`] reinterprets it.
+pub(super) fn bits<'g>(x: &[Expr<'g>]) -> Expr<'g> {
+    let x = x[0];
+    if x.scalar().is_float() { x.ne(x).select(x.builder().float(x.scalar(), f64::NAN), x) } else { x }
+}
+
 /// Returns the operand; conversions of types are made around it.
 pub(super) fn identity<'g>(x: &[Expr<'g>]) -> Expr<'g> {
     x[0]

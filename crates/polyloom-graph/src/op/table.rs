@@ -5,13 +5,13 @@
 //! such places. No other column has a default, so that an op is not declared by leaving something out.
 
 use super::CostModel::{Contraction, Free, Move, PerOperand, PerResult};
-use super::DtypeClass::{Any, Bits, BoolAsInt8, Integer, Number};
+use super::DtypeClass::{Any, Bits, BoolAsInt8, Integer, Number, SortKey};
 use super::DtypeRule::{
-    Classes, Classified, Compared, Float, Indexed, Indices, Logical, Promoted, Quotient, Random, Seeded, Selected,
-    Summed,
+    Classes, Classified, Compared, Float, Indexed, Indices, Logical, Promoted, Quotient, Random, Reinterpreted, Seeded,
+    Selected, Summed,
 };
 use super::OpDefinition::{self, Composite, Native, Scalar as By};
-use super::TensorKernelKind::{Conv2d, Custom, Elementwise, Matmul, Reduce, Scan};
+use super::TensorKernelKind::{Conv2d, Custom, Elementwise, Matmul, Reduce, Scan, Sort};
 use super::scalar;
 use super::{DtypeRule, GradientRule, ShapeRule, TensorKernelKind, TensorOpInfo, TensorSignature};
 use ShapeRule::{AlongAxis, Broadcast, First};
@@ -211,6 +211,9 @@ tensor_op_table! {
         kinks "Of the value that is not chosen it is 0, also where what is computed for it alone is infinite or NaN.";
     /// Converts to another type. A float becomes an integer toward zero, at most the largest, and 0 for NaN.
     Cast = "cast", ["astype"], Elementwise, "(x: tensor, dtype: dtype)", First, DtypeRule::Given, By(scalar::identity), PerResult(1), Rule;
+    /// The number with the same bits in another type of the same size. The bits of a NaN are those of the canonical one. `bool` is
+    /// refused.
+    Bitcast = "bitcast", [], Elementwise, "(x: tensor, dtype: dtype)", First, Reinterpreted, By(scalar::bits), PerResult(1), Zero;
 
     // ---- activations ------------------------------------------------------------------------------------------------
     /// The number if it is above 0, else 0; NaN for NaN.
@@ -295,6 +298,20 @@ tensor_op_table! {
     /// The states of a linear system along an axis: the first is that of `b`, and each other `a` times the one before plus `b`, one
     /// fused multiply-add.
     LinearRecurrence = "linear_recurrence", [], TensorKernelKind::Scan, "(a: tensor, b: tensor, axis: axis)", ShapeRule::Recurrence, Promoted(Number), Native, PerResult(2), Rule;
+
+    // ---- sorting ----------------------------------------------------------------------------------------------------
+    /// Sorts along an axis. -0.0 comes before 0.0, and NaN, which becomes the canonical one, after all numbers; with `descending`
+    /// all is the other way round, so that NaN comes first.
+    Sort = "sort", [], Sort, "(x: tensor, axis: axis = -1, descending: bool = false)", AlongAxis, KEPT, Composite, PerOperand(50), Rule,
+        kinks "Equal elements get the cotangents of their places in the order that they have in `x`.";
+    /// The indices that sort along an axis, in the order of `sort`: -0.0 comes before 0.0. Of equal elements, as all NaN are, the one
+    /// with the lower index comes first, also with `descending`.
+    Argsort = "argsort", [], Sort, "(x: tensor, axis: axis = -1, descending: bool = false)", AlongAxis, Indexed, Composite, PerOperand(60), Zero;
+    /// The indices of the `k` largest elements along an axis, or smallest, as `argsort` gives them: NaN is above all numbers, and of
+    /// equal elements the one with the lower index comes first. `topk` gives the elements too.
+    TopkIndices = "topk_indices", [], Sort, "(x: tensor, k: int, axis: axis = -1, largest: bool = true)", ShapeRule::Topk, Indexed, Composite, PerOperand(60), Zero;
+    /// Sorts numbers of type `uint32` or `uint64` along an axis. The other sorts are made of it.
+    SortKeys = "sort_keys", [], Sort, "(x: tensor, axis: axis = -1)", AlongAxis, Promoted(SortKey), Native, PerOperand(50), Zero;
 
     // ---- views and movement -----------------------------------------------------------------------------------------
     /// The elements in row-major order, in another shape. One extent may be -1.

@@ -1,6 +1,7 @@
 //! Kernel bodies: what a kernel computes, with extents and strides as parameters.
 
 use super::expression::CombineOrder;
+use super::sort::SortStep;
 use super::tile::{AttentionTile, ProductTile};
 use crate::op::TensorOp;
 use crate::reference::N_LANES;
@@ -102,6 +103,8 @@ pub(super) enum BodyForm {
     Product { tile: ProductTile, params: TileParams },
     /// A block of 32 threads has some queries of attention, which are along the last outer axis.
     Attention(AttentionTile),
+    /// A block of 32 threads does a step of a sorting network in place, with the number that the step depends on.
+    Sort { step: SortStep, param: u16 },
 }
 
 /// The parameters by which a product is dealt out.
@@ -122,6 +125,7 @@ impl BodyForm {
                 | BodyForm::SplitBlock
                 | BodyForm::Product { .. }
                 | BodyForm::Attention(_)
+                | BodyForm::Sort { .. }
         )
     }
 }
@@ -226,6 +230,6 @@ pub(super) struct BodyReduction {
     /// The type of the result.
     pub(super) dtype: Scalar,
     pub(super) values: Vec<u32>,
-    /// Says where a scan stores what the elements up to each are combined to, and attention what it finds.
+    /// Says where a scan stores what the elements up to each are combined to, attention what it finds, and a sort its keys.
     pub(super) scanned: Option<BodyAddress>,
 }

@@ -254,6 +254,7 @@ fn reason_of(first: &KernelDraft, second: &KernelDraft) -> &'static str {
     match (&first.space, &second.space) {
         (first, second) if has_parts(first) || has_parts(second) => "rows are combined in parts first",
         (DraftSpace::Scan(_), _) | (_, DraftSpace::Scan(_)) => "a scan, or a sum by indices, is a kernel of its own",
+        (DraftSpace::Sort(..), _) | (_, DraftSpace::Sort(..)) => "a step of a sort is a kernel of its own",
         (DraftSpace::Rows(a), DraftSpace::Rows(b)) if a != b => "they go over other rows",
         (DraftSpace::Each(a), DraftSpace::Each(b)) if a != b => "they go over other elements",
         (DraftSpace::Each(_), DraftSpace::Rows(_)) | (DraftSpace::Rows(_), DraftSpace::Each(_)) => {

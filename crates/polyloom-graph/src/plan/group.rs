@@ -6,6 +6,7 @@
 
 use super::expression::{ExpressionArena, ExpressionId, ExpressionKind, Source, ViewMap};
 use super::reduction::{ReductionSpace, RowForm, RowRange};
+use super::sort::{SortStep, sort_steps};
 use super::translate::{ScatterTarget, StoredKind, TranslatedGraph};
 use crate::layout::Layout;
 use crate::op::TensorOp;
@@ -25,6 +26,8 @@ pub(super) enum DraftSpace {
     Rows(ReductionSpace),
     /// Rows along the last axis, each element from those before it.
     Scan(Vec<u64>),
+    /// Rows, by their number and length, whose keys a step of a sorting network exchanges in place.
+    Sort([u64; 2], SortStep),
 }
 
 /// A kernel under construction.
@@ -67,6 +70,7 @@ impl DraftSpace {
             DraftSpace::Each(extents) => extents,
             DraftSpace::Rows(space) => &space.outer,
             DraftSpace::Scan(extents) => &extents[..extents.len() - 1],
+            DraftSpace::Sort(extents, _) => &extents[..1],
         }
     }
 
@@ -75,6 +79,7 @@ impl DraftSpace {
             DraftSpace::Each(_) => &[],
             DraftSpace::Rows(space) => &space.inner,
             DraftSpace::Scan(extents) => &extents[extents.len() - 1..],
+            DraftSpace::Sort(extents, _) => &extents[1..],
         }
     }
 }
@@ -130,6 +135,20 @@ impl Grouper {
                     DraftStore { stored, value: updates, layout, is_of_row: false, pass: 0, target: Some(target) };
                 let space = DraftSpace::Scan(extents);
                 self.drafts.push(KernelDraft { space, stores: vec![store], reductions: Vec::new() });
+                self.drafts.len() - 1
+            }
+            StoredKind::Sorted { base } => {
+                let (whole, n) = (value.extents, graph.stored[stored as usize].row_length());
+                let extents = [whole.iter().product::<u64>() / n.max(1), n];
+                let kind = UnplacedKind::Elementwise { value: base, layout: Layout::dense(&whole), extents: whole };
+                self.join_or_begin(graph, &UnplacedValue { stored, kind });
+                for step in sort_steps(n, value.dtype) {
+                    let layout = Layout::dense(&extents);
+                    let sorted =
+                        DraftReduction { stored, op: TensorOp::SortKeys, operands: Vec::new(), pass: 0, layout };
+                    let space = DraftSpace::Sort(extents, step);
+                    self.drafts.push(KernelDraft { space, stores: Vec::new(), reductions: vec![sorted] });
+                }
                 self.drafts.len() - 1
             }
             StoredKind::Assembled { parts, fill } => {
@@ -229,7 +248,7 @@ fn fit(
 ) -> Option<(ExpressionId, Layout, bool)> {
     match space {
         DraftSpace::Each(own) => (own == extents).then(|| (value, layout.clone(), false)),
-        DraftSpace::Scan(_) => None,
+        DraftSpace::Scan(_) | DraftSpace::Sort(..) => None,
         DraftSpace::Rows(space) if space.range != RowRange::Whole => None,
         DraftSpace::Rows(space) if matches!(space.form, RowForm::Attention(_)) => None,
         DraftSpace::Rows(space) => {

@@ -25,6 +25,7 @@ mod options;
 mod reduction;
 mod reuse;
 mod share;
+mod sort;
 mod spill;
 mod tile;
 mod translate;

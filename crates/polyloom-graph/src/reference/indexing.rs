@@ -47,3 +47,20 @@ pub(super) fn scatter_add(operands: &[&DenseTensor], axis: &[i64]) -> Result<Vec
     }
     Ok(result)
 }
+
+/// Sorts bits, which are those of unsigned integers.
+pub(super) fn sort_keys(x: &DenseTensor, axis: &[i64]) -> Vec<u64> {
+    let axis = axis.first().map_or(0, |&axis| axis as usize);
+    let rank = x.extents.len();
+    let order: Vec<usize> = (0..rank).filter(|&other| other != axis).chain([axis]).collect();
+    let places: Vec<usize> = x.layout().permuted(&order).places().collect();
+    let mut result = x.bits.clone();
+    for row in places.chunks(x.extents[axis].max(1) as usize) {
+        let mut keys: Vec<u64> = row.iter().map(|&place| x.bits[place]).collect();
+        keys.sort_unstable();
+        for (&place, key) in row.iter().zip(keys) {
+            result[place] = key;
+        }
+    }
+    result
+}

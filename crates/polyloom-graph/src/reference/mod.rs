@@ -220,6 +220,7 @@ fn evaluate_op(
         }
         (TensorOp::Gather, _) => indexing::gather(operands[0], operands[1], &ints(&attributes[0]), &extents),
         (TensorOp::ScatterAdd, _) => indexing::scatter_add(operands, &ints(&attributes[0]))?,
+        (TensorOp::SortKeys, _) => indexing::sort_keys(operands[0], &ints(&attributes[0])),
         (TensorOp::Contiguous, _) => operands[0].bits.clone(),
         (TensorOp::Concat, _) => movement::concat(operands, &ints(&attributes[0]), &extents),
         (TensorOp::Pad, _) => movement::pad(operands[0], attributes, &extents),

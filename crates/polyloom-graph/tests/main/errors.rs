@@ -29,6 +29,20 @@ fn messages_name_the_op_the_argument_and_the_shapes() {
             &["f32[2]"],
             "`sum`: `axis` is no attribute; the op takes (x: tensor, axes: axes = none, keepdims: bool = false)",
         ),
+        ("sort %0, axis=2", &["f32[2, 3]"], "`sort`: `axis` is 2, which is no axis of a tensor of shape [2, 3]"),
+        ("argsort %0", &["f32[]"], "`argsort`: `axis` is -1, which is no axis of a tensor of shape []"),
+        ("topk_indices %0, k=4", &["f32[2, 3]"], "`topk_indices`: `k` is 4, but axis 1 has 3 elements to choose from"),
+        (
+            "topk_indices %0, k=-1",
+            &["f32[2, 3]"],
+            "`topk_indices`: `k` is -1, but axis 1 has 3 elements to choose from",
+        ),
+        ("sort_keys %0", &["i32[3]"], "`sort_keys`: `x` is int32, but keys are uint32 or uint64"),
+        (
+            "bitcast %0, dtype=i64",
+            &["f32[3]"],
+            "`bitcast`: `dtype` is int64, but must be a type of numbers with the 32 bits of float32",
+        ),
         ("sum %0, keepdims=1", &["f32[2]"], "`sum`: `keepdims` is 1, not true or false"),
         ("cumsum %0", &["f32[2]"], "`cumsum`: `axis` must be given"),
         (

@@ -175,6 +175,8 @@ const CASES: &[GradientCase] = &[
     ("embedding %0, 1", &[&[3, 2]], Any),
     ("scatter_add %0, 1, %1, axis=0", &[&[3, 2], &[4, 2]], Any),
     ("scatter_add %0, 5, %1, axis=1", &[&[2, 3], &[2, 2]], Any),
+    ("sort %0", &[&[2, 5]], Any),
+    ("sort %0, axis=0, descending=true", &[&[4, 3]], Any),
     ("conv1d %0, %1, %2", &[&[2, 2, 5], &[3, 2, 2], &[3]], Any),
     ("conv1d %0, %1, stride=(2), padding=(1, 0), dilation=(2), groups=2", &[&[1, 2, 6], &[4, 1, 2]], Any),
     ("conv2d %0, %1, %2, padding=(1)", &[&[1, 2, 3, 3], &[2, 2, 3, 2], &[2]], Any),
@@ -341,7 +343,8 @@ fn gradients_have_plans() {
 
 #[test]
 fn decomposed_graphs_have_the_same_gradients() {
-    for &case in CASES {
+    // A sort is made of the bits of its operand, which have no gradient.
+    for &case in CASES.iter().filter(|(op, ..)| !op.starts_with("sort ")) {
         let (graph, inputs) = case_graph(case);
         let simple = decompose(&graph).unwrap();
         check_gradient(&simple, &inputs);

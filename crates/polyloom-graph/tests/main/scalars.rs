@@ -185,7 +185,11 @@ fn elementwise_ops_are_defined_for_every_type_that_is_accepted() {
         let mut n_accepted = 0;
         for dtype in Scalar::ALL {
             let operands = vec!["%0"; info.signature.tensors.len()].join(", ");
-            let attributes = if info.op == TensorOp::Cast { ", dtype=f32" } else { "" };
+            let attributes = match info.op {
+                TensorOp::Cast => ", dtype=f32".to_owned(),
+                TensorOp::Bitcast => format!(", dtype=u{}", dtype.bits()),
+                _ => String::new(),
+            };
             let input = tensor(dtype, &[3], &[0.0, 1.0, 2.0]);
             let text = format!("{} {operands}{attributes}", info.name);
             let Ok(graph) = parse_graph(&crate::support::op_text(&text, std::slice::from_ref(&input))) else {

@@ -10,7 +10,7 @@ const REQUIRED: &str = "add subtract multiply divide floor_divide remainder powe
     bitwise_and bitwise_or bitwise_xor invert left_shift right_shift where clip cast sqrt exp log sin cos tan tanh erf \
     relu gelu silu sigmoid softplus leaky_relu sum mean prod max min argmax argmin all any var std logsumexp norm \
     softmax log_softmax layer_norm rms_norm group_norm cross_entropy cumsum cumprod scan reshape transpose permute slice \
-    concat stack pad flip broadcast_to tile rand randn dropout matmul";
+    concat stack pad flip broadcast_to tile rand randn dropout matmul bitcast sort argsort topk_indices";
 
 #[test]
 fn names_are_unique_and_complete() {
@@ -68,13 +68,14 @@ fn signatures_have_what_the_rules_ask_for() {
             ShapeRule::Pool => &["size", "stride", "padding"],
             ShapeRule::Gather | ShapeRule::Take | ShapeRule::ScatterAdd => &["axis"],
             ShapeRule::OneHot => &["classes"],
+            ShapeRule::Topk => &["k", "axis"],
             ShapeRule::Windows => &["axes", "sizes", "steps", "dilations"],
             ShapeRule::Broadcast | ShapeRule::First | ShapeRule::Matmul | ShapeRule::Linear | ShapeRule::Embedding => {
                 &[]
             }
         };
         assert!(needed.iter().all(|name| has(name)), "{} lacks one of {needed:?}", info.name);
-        let gives_dtype = matches!(info.dtype_rule, DtypeRule::Given | DtypeRule::Random);
+        let gives_dtype = matches!(info.dtype_rule, DtypeRule::Given | DtypeRule::Random | DtypeRule::Reinterpreted);
         assert_eq!(gives_dtype, has("dtype"), "{}", info.name);
         let tensors = &info.signature.tensors;
         let is_last = |index: usize| index + 1 == tensors.len();

@@ -3,7 +3,7 @@
 use crate::support::{apply, check_close, numbers, op_text, tensor};
 use polyloom_graph::reference::evaluate;
 use polyloom_graph::{TensorOp, parse_graph};
-use polyloom_ir::Scalar::{self, F32, F64, I32};
+use polyloom_ir::Scalar::{self, BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 
 const EDGES: [f64; 8] = [0.0, -0.0, 1.0, -2.5, 40.0, -40.0, f64::INFINITY, f64::NAN];
 
@@ -193,6 +193,48 @@ fn indices_tell_which_elements_are_taken_and_added_to() {
     assert_eq!(hot.numbers(), [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
 }
 
+/// Sorts are those of the numbers themselves, with -0.0 before 0.0 and NaN after all.
+#[test]
+fn sorts_have_the_order_of_the_numbers() {
+    let floats = [0.0, -1.5, f64::NAN, f64::INFINITY, -0.0, 2.0, f64::NEG_INFINITY, -1.5, 0.0, f64::NAN, -0.0, 96.0];
+    let integers = [5.0, 3.0, 127.0, 0.0, 3.0, 100.0, 5.0, 1.0, 0.0, 64.0, 5.0, 2.0];
+    for dtype in [F16, BF16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Bool] {
+        let values = match dtype {
+            Bool => integers.map(|x| f64::from(u8::from(x > 4.0))),
+            _ if dtype.is_float() => floats,
+            _ if dtype.is_signed_int() => integers.map(|x| x - 50.0),
+            _ => integers,
+        };
+        let x = tensor(dtype, &[12], &values);
+        let before = |a: &usize, b: &usize| {
+            let [a, b] = [a, b].map(|place: &usize| (values[*place].is_nan(), values[*place]));
+            a.0.cmp(&b.0).then(if a.0 { std::cmp::Ordering::Equal } else { a.1.total_cmp(&b.1) })
+        };
+        let mut order: Vec<usize> = (0..12).collect();
+        for descending in [false, true] {
+            order.sort_by(|a, b| if descending { before(b, a) } else { before(a, b) }.then(a.cmp(b)));
+            let index: Vec<f64> = order.iter().map(|&place| place as f64).collect();
+            let text = format!("descending={descending}");
+            assert_eq!(
+                apply(&format!("argsort %0, {text}"), std::slice::from_ref(&x)).numbers(),
+                index,
+                "{dtype} {text}"
+            );
+            let sorted = apply(&format!("sort %0, {text}"), std::slice::from_ref(&x));
+            let want: Vec<u64> = order.iter().map(|&place| x.bits[place]).collect();
+            assert_eq!(sorted.bits, want, "{dtype} {text}");
+            let top = apply(&format!("topk_indices %0, k=5, largest={descending}"), std::slice::from_ref(&x));
+            assert_eq!(top.numbers(), index[..5], "{dtype} {text}");
+        }
+    }
+    let x = tensor(I32, &[2, 3], &[5.0, 1.0, 3.0, 4.0, 2.0, 6.0]);
+    assert_eq!(apply("sort %0, axis=0", std::slice::from_ref(&x)).numbers(), [4.0, 1.0, 3.0, 5.0, 2.0, 6.0]);
+    assert_eq!(apply("sort %0", std::slice::from_ref(&x)).numbers(), [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]);
+    assert_eq!(apply("sort %0", &[tensor(F32, &[3, 0], &[])]).extents, [3, 0]);
+    let bits = apply("bitcast %0, dtype=u16", &[tensor(F16, &[4], &[1.0, -2.0, -f64::NAN, 0.0])]);
+    assert_eq!(bits.bits, [0x3c00, 0xc000, 0x7e00, 0]);
+}
+
 /// Every op is evaluated, so that none of the table lacks an evaluator or a decomposition.
 #[test]
 fn every_op_has_a_value() {
@@ -206,6 +248,8 @@ fn every_op_has_a_value() {
             "pad" => ", widths=(0, 0, 0, 0)",
             "tile" => ", repeats=(1, 1)",
             "cast" => ", dtype=f64",
+            "bitcast" => ", dtype=i32",
+            "topk_indices" => ", k=1",
             "group_norm" => ", groups=1",
             "contract" => ", a_labels=(0, 1), b_labels=(1, 2), labels=(0, 2)",
             "gather" | "take" | "scatter_add" => ", axis=0",
@@ -244,7 +288,8 @@ fn every_op_has_a_value() {
             image,
             tensor(I32, &[2, 1], &[1.0, 0.0]),
         ];
-        let as_integers = [tensor(I32, &[2, 2], &values), inputs[1].clone(), inputs[2].clone(), inputs[3].clone()];
+        let integer = if info.name == "sort_keys" { U32 } else { I32 };
+        let as_integers = [tensor(integer, &[2, 2], &values), inputs[1].clone(), inputs[2].clone(), inputs[3].clone()];
         let inputs = if parse_graph(&op_text(&text, &inputs)).is_ok() { inputs } else { as_integers };
         let graph = parse_graph(&op_text(&text, &inputs)).unwrap_or_else(|error| panic!("{text}: {error}"));
         let result = evaluate(&graph, &inputs).unwrap_or_else(|error| panic!("{text}: {error}")).remove(0);

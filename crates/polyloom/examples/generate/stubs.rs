@@ -35,6 +35,14 @@ fn op_stubs() -> String {
             names.push(name);
         }
     }
+    // The one function that has two results.
+    text.push_str(
+        "\ndef topk(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[Any, Any]:\n    \
+         \"\"\"The ``k`` largest elements along an axis, or smallest, in order, and their indices.\n\n    \
+         Shape: The shape of `x` with `k` elements along `axis`.\n    Element type: That of `x`; int64 of indices.\n    \
+         \"\"\"\n",
+    );
+    names.push("topk");
     let exported = exported(&names);
     text + &exported
 }

@@ -74,6 +74,7 @@ pub fn shape_rule_text(rule: ShapeRule) -> &'static str {
         ShapeRule::ScatterAdd => {
             "The shape of `x`. `updates` differ from it along `axis` alone, and `index` broadcasts to them."
         }
+        ShapeRule::Topk => "The shape of `x` with `k` elements along `axis`.",
         ShapeRule::OneHot => "The shape of `index` with `classes` at the end.",
         ShapeRule::Windows => "The shape of `x` with numbers of windows along `axes`, and `sizes` at the end.",
         ShapeRule::LayerNorm => "The shape of `x`. Weight and bias have the shape of its axes from `axis` on.",
@@ -94,6 +95,7 @@ pub fn dtype_rule_text(rule: DtypeRule) -> &'static str {
         DtypeRule::Promoted(DtypeClass::Integer) => {
             "Promoted, as in NumPy 2; floats are refused, and bool counts as int8."
         }
+        DtypeRule::Promoted(DtypeClass::SortKey) => "That of `x`.",
         DtypeRule::Float => "Promoted, and made a float: 8-bit integers float16, 16-bit ones float32, others float64.",
         DtypeRule::Quotient => "Promoted; float64 of integers.",
         DtypeRule::Compared(_) | DtypeRule::Classified | DtypeRule::Logical => "bool.",
@@ -101,7 +103,7 @@ pub fn dtype_rule_text(rule: DtypeRule) -> &'static str {
         DtypeRule::Summed => "That of `x`; int64 or uint64 of smaller integers.",
         DtypeRule::Scanned => "That of `x`; sums and products of smaller integers are int64 or uint64.",
         DtypeRule::Indexed => "int64.",
-        DtypeRule::Given => "`dtype`.",
+        DtypeRule::Given | DtypeRule::Reinterpreted => "`dtype`.",
         DtypeRule::Random => "`dtype`, a float.",
         DtypeRule::Indices => "That of `x`, promoted with the updates if there are any. Indices are integers.",
         DtypeRule::Seeded | DtypeRule::Classes => "That of the first argument; float64 of integers.",

@@ -39,3 +39,11 @@ pub(super) fn scatter_add<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g>
         index.binary(TensorOp::GreaterEqual, -n).binary(TensorOp::LogicalAnd, index.binary(TensorOp::Less, n));
     vec![Some(q.g), None, Some(is_within.select(taken, 0.0))]
 }
+
+/// Each cotangent goes back to where its element came from.
+pub(super) fn sort<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
+    let [axis, descending] = [0, 1].map(|index| q.attributes[index].clone());
+    let index = q.x[0].apply(TensorOp::Argsort, &[], &[("axis", axis.clone()), ("descending", descending)]);
+    let zeros = q.g.zeros(&q.x[0].ty());
+    vec![Some(zeros.apply(TensorOp::ScatterAdd, &[index.into(), q.g.into()], &[("axis", axis)]))]
+}

@@ -89,6 +89,7 @@ pub(super) fn gradient_rule(op: TensorOp) -> Option<GradientRuleFn> {
         TensorOp::Contiguous => movement::contiguous,
         TensorOp::Gather => indexing::gather,
         TensorOp::ScatterAdd => indexing::scatter_add,
+        TensorOp::Sort => indexing::sort,
         TensorOp::Conv1d | TensorOp::Conv2d => convolution::convolution,
         _ => return None,
     })

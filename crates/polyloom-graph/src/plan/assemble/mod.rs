@@ -12,6 +12,7 @@ use super::group::{DraftReduction, DraftSpace, DraftStore, KernelDraft, combines
 use super::merge::MergedAxes;
 use super::reduction::{RowForm, is_order_free};
 use super::reuse::reuse_buffers;
+use super::sort::SortStep;
 use super::spill::SpilledExpression;
 use super::tile::VALUE_LANES;
 use super::translate::{ScatterTarget, TranslatedGraph};
@@ -20,6 +21,7 @@ use crate::layout::Layout;
 use crate::reference::{BLOCK_LENGTH, N_LANES};
 use buffers::PlanBuffers;
 use params::NumberRole;
+use polyloom_ir::Scalar;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -87,6 +89,7 @@ impl<'a> BodyAssembler<'a> {
                 RowForm::Attention(_) => axis + 1 >= n_outer,
                 _ => false,
             },
+            DraftSpace::Sort(..) => true,
             _ => false,
         };
         let mut axes = MergedAxes::new(draft.space.outer(), draft.space.inner(), &layouts, is_pinned);
@@ -98,6 +101,7 @@ impl<'a> BodyAssembler<'a> {
         // Sums of 32 bits, which may wrap, would be made anew for each factor of a product.
         let is_product = matches!(&draft.space, DraftSpace::Rows(space) if space.form.is_alone());
         let is_wide = is_product
+            || matches!(draft.space, DraftSpace::Sort(extents, _) if extents.iter().product::<u64>() > limit as u64 / 2)
             || draft.reaches(graph).any(|reach| reach > limit)
             || layouts.iter().any(|layout| {
                 layout.place_range().is_some_and(|(least, most)| most - least > limit)
@@ -131,6 +135,11 @@ impl<'a> BodyAssembler<'a> {
     /// Returns the kernel; nothing if it has no elements.
     fn assemble(mut self, options: &PlanOptions) -> Option<PlanKernel> {
         if self.axes.outer.contains(&0) || self.draft.space.outer().contains(&0) {
+            return None;
+        }
+        let is_sort = matches!(self.draft.space, DraftSpace::Sort(..));
+        let is_unread = |reduction: &DraftReduction| !self.buffers.is_needed(self.graph, reduction.stored, self.index);
+        if is_sort && self.draft.reductions.iter().all(is_unread) {
             return None;
         }
         let n_passes = self.draft.n_passes();
@@ -194,6 +203,13 @@ impl<'a> BodyAssembler<'a> {
             // Parameters tell these, so that products of other sizes have equal bodies.
             (tile.shape.n_grouped, tile.shape.piece) = (0, 0);
         }
+        if let BodyForm::Sort { step, param } = &mut form {
+            *param = self.integer(NumberRole::SortStep, step.number(self.draft.space.inner()[0], self.sorted_dtype()));
+            // The parameter tells it, so that sorts of other sizes have equal bodies.
+            if let SortStep::Across { log2_width, .. } = step {
+                *log2_width = 0;
+            }
+        }
         let n_bytes =
             self.arrays.keys().map(|&(buffer, _, n)| n * u64::from(self.buffers.buffers[buffer].dtype.bytes()));
         let n_bytes = n_bytes.sum();
@@ -215,6 +231,7 @@ impl<'a> BodyAssembler<'a> {
         match &self.draft.space {
             DraftSpace::Each(_) => self.form_of_elements,
             DraftSpace::Scan(_) => BodyForm::Scan,
+            DraftSpace::Sort(_, step) => BodyForm::Sort { step: *step, param: 0 },
             DraftSpace::Rows(space) => match space.form {
                 RowForm::Block => {
                     let n_blocks = n.div_ceil(BLOCK_LENGTH as u64);
@@ -253,6 +270,10 @@ impl<'a> BodyAssembler<'a> {
             let n_blocks = batch.iter().product::<u64>() * n_chunks * n_queries.div_ceil(tile.rows.into());
             return KernelGrid::Blocks { n_blocks, n_threads: N_LANES as u32 };
         }
+        if let (BodyForm::Sort { step, .. }, [n_rows], [length]) = (form, &outer[..], &self.axes.inner[..]) {
+            let n_blocks = step.n_blocks(*n_rows, *length, self.sorted_dtype());
+            return KernelGrid::Blocks { n_blocks, n_threads: N_LANES as u32 };
+        }
         if form.has_blocks() {
             return KernelGrid::Blocks { n_blocks: outer.iter().product(), n_threads: N_LANES as u32 };
         }
@@ -263,6 +284,12 @@ impl<'a> BodyAssembler<'a> {
         let n_merged = if outer.len() <= MAX_THREAD_AXES { 1 } else { n_merged };
         let first = outer.iter().take(n_merged).product();
         KernelGrid::Threads(std::iter::once(first).chain(outer.iter().skip(n_merged).copied()).collect())
+    }
+
+    /// Returns the type of the keys that are sorted.
+    fn sorted_dtype(&self) -> Scalar {
+        let sorted = self.draft.reductions.first();
+        sorted.map_or(Scalar::U32, |sorted| self.graph.stored[sorted.stored as usize].dtype)
     }
 
     fn reduction(&mut self, reduction: &DraftReduction, pass: usize) -> BodyReduction {
@@ -417,7 +444,7 @@ impl KernelDraft {
     /// Returns true if reductions store their results, which are not one for each row.
     fn stores_by_itself(&self) -> bool {
         match &self.space {
-            DraftSpace::Scan(_) => true,
+            DraftSpace::Scan(_) | DraftSpace::Sort(..) => true,
             DraftSpace::Rows(space) => matches!(space.form, RowForm::Attention(_)),
             DraftSpace::Each(_) => false,
         }

@@ -18,6 +18,7 @@ pub(super) enum NumberRole {
     Distance(i64),
     GroupedTiles,
     Piece,
+    SortStep,
     Given(u32, Scalar),
 }
 

@@ -5,12 +5,13 @@ mod attention;
 mod product;
 mod rows;
 mod scan;
+mod sort;
 
 use super::body::{
     BodyAddress, BodyExpressionKind, BodyExtent, BodyForm, BodyPlace, BodyStore, BodyStride, KernelBody,
 };
 use super::expression::CombineOrder;
-use crate::op::{OpDefinition, TensorOp};
+use crate::op::{TensorOp, apply_scalar};
 use crate::reference::N_LANES;
 use polyloom_ir::{BuildError, Expr, ExprBuilder, Function, Op, Scalar, Type};
 use std::cell::RefCell;
@@ -33,6 +34,7 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
             BodyForm::Scan => emitter.scan(),
             BodyForm::Product { tile, params } => emitter.products(tile, params),
             BodyForm::Attention(tile) => emitter.attention(tile),
+            BodyForm::Sort { step, param } => emitter.sort(step, param),
             _ => emitter.rows(),
         }
     })?;
@@ -93,7 +95,11 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
 
     fn outer_coordinates(&self) -> Vec<Expr<'g>> {
         let axes = &self.body.outer;
-        if matches!(self.body.form, BodyForm::Tiled { .. } | BodyForm::Product { .. } | BodyForm::Attention(_)) {
+        let finds_own = matches!(
+            self.body.form,
+            BodyForm::Tiled { .. } | BodyForm::Product { .. } | BodyForm::Attention(_) | BodyForm::Sort { .. }
+        );
+        if finds_own {
             return Vec::new();
         }
         if self.body.form.has_blocks() {
@@ -239,13 +245,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
     }
 
     fn apply(&self, op: TensorOp, operands: &[Expr<'g>], dtype: Scalar) -> Expr<'g> {
-        let OpDefinition::Scalar(function) = op.info().definition else { return operands[0] };
-        let widened: Vec<Expr<'g>> = operands
-            .iter()
-            .map(|operand| if operand.scalar().is_half() { operand.cast(Scalar::F32) } else { *operand })
-            .collect();
-        let value = function(&widened);
-        if value.scalar() == dtype { value } else { value.cast(dtype) }
+        apply_scalar(op, operands, dtype)
     }
 
     fn each(&self) {

@@ -46,8 +46,17 @@ pub(super) enum StoredKind {
     /// Each by itself, and then updates are added, in ascending order along the last axis of their extents, to those of them
     /// that an index tells.
     Scattered { base: ExpressionId, updates: ExpressionId, extents: Vec<u64>, layout: Layout, target: ScatterTarget },
+    /// Each by itself, and then sorted along the last axis.
+    Sorted { base: ExpressionId },
     /// In parts, each by itself, with where the parts lie; the rest is a constant.
     Assembled { parts: Vec<(ExpressionId, Layout)>, fill: Option<ExpressionId> },
+}
+
+impl StoredValue {
+    /// Returns the extent of the last axis.
+    pub(super) fn row_length(&self) -> u64 {
+        self.extents.last().copied().unwrap_or(1)
+    }
 }
 
 /// The elements that an update may be added to.
@@ -167,6 +176,7 @@ impl Translator<'_> {
             (TensorOp::Contract, _) => self.contract(&call, &operands[0], &operands[1]),
             (TensorOp::Gather, _) => self.gather(&operands[0], &operands[1], int(&attributes[0]) as usize, extents),
             (TensorOp::ScatterAdd, _) => self.scatter_add(&operands, int(&attributes[0]) as usize, dtype),
+            (TensorOp::SortKeys, _) => self.sort_keys(&operands[0], int(&attributes[0]) as usize, dtype),
             (TensorOp::Contiguous, _) => self.load_stored(operands[0].expression, extents),
             (TensorOp::Concat, _) => self.concat(&operands, int(&attributes[0]) as usize, extents, dtype),
             (TensorOp::Pad, _) => self.pad(&operands[0], attributes, extents, dtype),
@@ -332,7 +342,10 @@ impl Translator<'_> {
                     Some((*source, layout.clone()))
                 }
                 ExpressionKind::Load(source @ Source::Stored(stored), layout) => {
-                    let is_free = *owners.entry(*stored).or_insert(owner) == owner;
+                    // Rows are sorted along an axis that may not be the last of the result.
+                    let is_sorted = matches!(self.stored[*stored as usize].kind, StoredKind::Sorted { .. });
+                    let is_dense = owner != id || !is_sorted || layout.is_dense();
+                    let is_free = is_dense && *owners.entry(*stored).or_insert(owner) == owner;
                     is_free.then(|| (*source, layout.clone()))
                 }
                 _ => None,

@@ -63,6 +63,21 @@ impl Translator<'_> {
         self.load(stored, Layout::dense(&x.extents))
     }
 
+    pub(super) fn sort_keys(&mut self, operand: &TranslatedValue, axis: usize, dtype: Scalar) -> ExpressionId {
+        let extents = &operand.extents;
+        if extents[axis] <= 1 || extents.contains(&0) {
+            return operand.expression;
+        }
+        let rank = extents.len();
+        let order: Vec<usize> = (0..rank).filter(|&other| other != axis).chain([axis]).collect();
+        let base = self.viewed(operand.expression, extents, &ViewMap::Permute(order.clone()));
+        let rows: Vec<u64> = order.iter().map(|&axis| extents[axis]).collect();
+        let stored = self.store_once(dtype, &rows, StoredKind::Sorted { base });
+        let back = (0..rank).map(|axis| order.iter().position(|&other| other == axis).unwrap_or(axis));
+        let layout = Layout::dense(&rows).permuted(&back.collect::<Vec<_>>());
+        self.load(stored, layout)
+    }
+
     pub(super) fn concat(
         &mut self,
         operands: &[TranslatedValue],
