@@ -56,7 +56,9 @@ def topk(x, k, axis=-1, largest=True):
 
     Examples
     --------
-    >>> values, indices = topk(np.array([3.0, 1.0, 4.0, 1.0, 5.0], np.float32), 2)
+    >>> import numpy as np
+    >>> from polyloom import ops
+    >>> values, indices = ops.topk(np.array([3.0, 1.0, 4.0, 1.0, 5.0], np.float32), 2)
     >>> values.tolist(), indices.tolist()
     ([5.0, 4.0], [4, 2])
     """
