@@ -110,7 +110,8 @@ def test_what_comes_before_and_after_is_fused():
         loaded(
             "def f(a, b):\n"
             "    x = ops.multiply(ops.add(a, b), 2.0)\n"
-            "    values, index = ops.topk(x, 4, axis=1)\n"
+            "    index = ops.topk_indices(x, 4, axis=1)\n"
+            "    values = ops.gather(x, index, axis=1)\n"
             "    return ops.exp(ops.sort(x, axis=1, descending=True)), ops.negative(values), ops.add(index, 1)\n"
         )["f"]
     )
@@ -121,6 +122,21 @@ def test_what_comes_before_and_after_is_fused():
     assert_same_bits(values, ops.negative(ops.topk(x, 4, 1)[0]))
     assert_same_bits(index, ops.add(ops.topk(x, 4, 1)[1], 1))
     assert n_runs(f) == 1
+
+
+def test_topk_in_a_fused_function():
+    f = loom.fuse(
+        loaded(
+            "def f(a):\n"
+            "    values, index = ops.topk(ops.multiply(ops.negative(a), 2.0), 4, axis=1)\n"
+            "    return ops.exp(ops.negative(values)), index\n"
+        )["f"]
+    )
+    a = mixed((6, 130), np.float32)
+    wanted, indices = ops.topk(-2 * a, 4, 1)
+    values, index = f(a)
+    assert_same_bits(values, ops.exp(-wanted))
+    assert_same_bits(index, indices)
 
 
 def test_sorted_integers_along_the_first_axis_are_memory_of_their_own():
