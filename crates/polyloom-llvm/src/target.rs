@@ -221,6 +221,8 @@ impl OptimizationEffort {
 pub(crate) struct OptimizerMode {
     /// True if it must not look for vectors in the iterations of loops, nor in straight code.
     pub(crate) leaves_vectors: bool,
+    /// True if it may have several iterations of a loop under way.
+    pub(crate) interleaves: bool,
     /// Its optimisation level, unless that is the usual one.
     pub(crate) level: Option<u32>,
 }
@@ -235,6 +237,7 @@ pub(crate) fn optimize(
     with_machine(processor, |machine| {
         let options = PassBuilderOptions::create();
         options.set_loop_unrolling(true);
+        options.set_loop_interleaving(mode.interleaves);
         let passes = match effort {
             OptimizationEffort::Linear => PASSES_OF_LONG_CODE,
             OptimizationEffort::Full if processor.is_gpu => GPU_PASSES,

@@ -114,7 +114,9 @@ pub(crate) fn kernel(
     }
     ir.set_fast_math(0);
     let level = func.metadata.hint("opt_level").unwrap_or_default();
-    Ok(OptimizerMode { leaves_vectors: loop_vectorizer::asks_too_often(module, func), level })
+    // What a group shares is scalar beside vectors, which LLVM's vectoriser leaves alone.
+    let leaves_vectors = lanes == 1 && loop_vectorizer::asks_too_often(module, func);
+    Ok(OptimizerMode { leaves_vectors, interleaves: lanes == 1 && !leaves_vectors, level })
 }
 
 /// The flags of floating-point instructions in this mode.

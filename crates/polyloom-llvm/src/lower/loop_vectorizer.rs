@@ -3,16 +3,15 @@
 //! It asks that of every value, and of a value's operands each time the value comes up (`vputils::isSingleScalar`, which
 //! remembers no answer): a chain in which each value is used twice by the next takes time that doubles with each link.
 //! What all iterations share has mostly been moved in front of the loop; what remains are values that depend on an
-//! operation that cannot be executed early, such as a division under a condition, and choices between them. This walk
-//! does not tell the two apart, so that it counts more questions than LLVM asks.
+//! operation that cannot be executed early, such as a division under a condition, and choices by a branch.
 
 use cranelift_entity::SecondaryMap;
 use polyloom_ir::op::{OpEffect, OpGroup};
 use polyloom_ir::{Function, Imm, Inst, InstData, Module, Op, Region, Value};
 use rustc_hash::FxHashMap;
 
-/// The most questions, each of which takes about 10 ns.
-const MOST_QUESTIONS: u64 = 1 << 20;
+/// The most questions: at about 10 ns each, more than a second of them.
+const MOST_QUESTIONS: u64 = 1 << 27;
 /// The most instructions of a loop after its iterations have been written out: LLVM writes out none that is longer.
 const LONGEST_UNROLLED: u64 = 2_048;
 /// The most iterations that LLVM writes out where it knows no more than a bound on their number.
@@ -36,22 +35,24 @@ struct Shared {
     is_shared: bool,
     /// The questions until that is known.
     questions: u64,
+    /// True if it can be computed before the loop. Of the condition under which code is executed: if there is none.
+    is_early: bool,
 }
 
 impl Default for Shared {
     /// What is there before the loop.
     fn default() -> Shared {
-        Shared { is_shared: true, questions: 1 }
+        Shared { is_shared: true, questions: 1, is_early: true }
     }
 }
 
 impl Shared {
     /// What differs between iterations, and LLVM sees at once.
-    const DIFFERS: Shared = Shared { is_shared: false, questions: 1 };
+    const DIFFERS: Shared = Shared { is_shared: false, questions: 1, is_early: false };
 
-    /// A value that is shared if all these are: they are asked in order, up to the first that is not.
+    /// A value in the loop that is shared if all these are: they are asked in order, up to the first that is not.
     fn if_all(operands: impl IntoIterator<Item = Shared>) -> Shared {
-        let mut all = Shared::default();
+        let mut all = Shared { is_early: false, ..Shared::default() };
         for operand in operands {
             all.questions = all.questions.saturating_add(operand.questions);
             all.is_shared = operand.is_shared;
@@ -144,7 +145,10 @@ impl<'a> Iteration<'a> {
             // LLVM looks no further than a load's address or an operation with an effect.
             _ if info.effect != OpEffect::Pure => {
                 let is_shared = operands.iter().all(|operand| operand.is_shared);
-                vec![Shared { is_shared, questions: 1 }; data.results.len()]
+                vec![Shared { is_shared, questions: 1, is_early: false }; data.results.len()]
+            }
+            _ if operands.iter().all(|operand| operand.is_early) && (mask.is_early || !may_trap(data.op)) => {
+                vec![Shared::default(); data.results.len()]
             }
             _ => vec![Shared::if_all(operands.iter().copied()); data.results.len()],
         }
@@ -204,6 +208,11 @@ impl<'a> Iteration<'a> {
         self.questions = self.questions.saturating_add(inner.questions);
         inner.returned
     }
+}
+
+/// Returns true of operations that are not executed where the program does not.
+fn may_trap(op: Op) -> bool {
+    matches!(op, Op::Div | Op::FloorDiv | Op::Mod)
 }
 
 /// Makes each value a choice between itself and another, by `mask`.
