@@ -46,6 +46,13 @@ BYTES = {
     "log-sum-exp of rows": 4 * ROWS * COLUMNS,
     "five-point stencil": 8 * ROWS * COLUMNS,
     "distance to a centre": 4 * 3 * 1e6,
+    "product of matrices, 256": 0,
+    "product of matrices, 1024": 0,
+    "64 products of 64 × 64": 0,
+    "attention, 8 × 512 × 64": 0,
+    "convolution, 64 channels of 56 × 56": 0,
+    "sort of 1e6": 0,
+    "sort of 1000 rows": 0,
 }
 
 
@@ -72,7 +79,35 @@ def inputs() -> dict[str, tuple[Any, ...]]:
         "log-sum-exp of rows": (x,),
         "five-point stencil": (x,),
         "distance to a centre": (normal(10**6, 3), normal(3)),
+        "product of matrices, 256": (normal(256, 256), normal(256, 256)),
+        "product of matrices, 1024": (normal(1024, 1024), normal(1024, 1024)),
+        "64 products of 64 × 64": (normal(64, 64, 64), normal(64, 64, 64)),
+        "attention, 8 × 512 × 64": (normal(8, 512, 64), normal(8, 512, 64), normal(8, 512, 64)),
+        "convolution, 64 channels of 56 × 56": (normal(1, 64, 56, 56), normal(64, 64, 3, 3)),
+        "sort of 1e6": (normal(10**6),),
+        "sort of 1000 rows": (normal(1000, 1000),),
     }
+
+
+def products(matmul: Any) -> Functions:
+    names = ["product of matrices, 256", "product of matrices, 1024", "64 products of 64 × 64"]
+    return dict.fromkeys(names, matmul)
+
+
+def sorts(sort: Any) -> Functions:
+    return dict.fromkeys(["sort of 1e6", "sort of 1000 rows"], sort)
+
+
+def reference() -> Functions:
+    """What each workload gives, in float64."""
+    functions = array_functions(np, np.float64, np.maximum)
+
+    def convolution(x: Any, weight: Any) -> Any:
+        padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+        return np.einsum("ncijab,ocab->noij", windows, weight, optimize=True)
+
+    return {**functions, "convolution, 64 channels of 56 × 56": convolution}
 
 
 def by_name(
@@ -123,6 +158,11 @@ def array_functions(xp: Any, number: Callable[[float], Any], maximum: Any, conca
         around = x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]
         return x[1:-1, 1:-1] * half + around * number(0.125)
 
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        scores = q @ k.swapaxes(1, 2) * number(1 / 8)
+        e = xp.exp(scores - scores.max(axis=2, keepdims=True))
+        return (e / e.sum(axis=2, keepdims=True)) @ v
+
     return by_name(
         rectified,
         gelu,
@@ -131,6 +171,9 @@ def array_functions(xp: Any, number: Callable[[float], Any], maximum: Any, conca
         lambda a: a.sum(),
         chain,
         {
+            **products(xp.matmul),
+            **sorts(xp.sort),
+            "attention, 8 × 512 × 64": attention,
             "variance of columns": lambda x: x.var(axis=0),
             "log-sum-exp of rows": logsumexp,
             "five-point stencil": stencil,
@@ -182,11 +225,27 @@ def polyloom_functions(kind: str) -> Functions:
     def distance(p, c):
         return ops.norm(ops.subtract(p, c), axes=1)
 
+    def product(a, b):
+        return ops.matmul(a, b)
+
+    def attention(q, k, v):
+        return ops.attention(q, k, v)
+
+    def convolution(x, weight):
+        return ops.conv2d(x, weight, padding=1)
+
+    def sort(x):
+        return ops.sort(x)
+
     extra = {
         "variance of columns": variance,
         "log-sum-exp of rows": logsumexp,
         "five-point stencil": stencil,
         "distance to a centre": distance,
+        **products(product),
+        **sorts(sort),
+        "attention, 8 × 512 × 64": attention,
+        "convolution, 64 channels of 56 × 56": convolution,
     }
     functions = by_name(rectified, gelu, softmax, layer_norm, total, chain, extra)
     return {name: loom.fuse(function, fuse=kind != "unfused") for name, function in functions.items()}
@@ -340,6 +399,9 @@ def jax_functions() -> Functions:
     import jax.numpy as jnp
 
     functions = array_functions(jnp, float, jnp.maximum)
+    functions["convolution, 64 channels of 56 × 56"] = lambda x, weight: jax.lax.conv_general_dilated(
+        x, weight, (1, 1), "SAME", dimension_numbers=("NCHW", "OIHW", "NCHW")
+    )
     return {name: jax.jit(function) for name, function in functions.items()}
 
 
@@ -377,6 +439,10 @@ def torch_functions(compiles: bool) -> Functions:
             "log-sum-exp of rows": lambda x: torch.logsumexp(x, 1),
             "five-point stencil": stencil,
             "distance to a centre": lambda p, c: torch.linalg.norm(p - c, dim=1),
+            **products(torch.matmul),
+            **sorts(lambda x: torch.sort(x)[0]),
+            "attention, 8 × 512 × 64": functional.scaled_dot_product_attention,
+            "convolution, 64 channels of 56 × 56": lambda x, weight: functional.conv2d(x, weight, padding=1),
         },
     )
     return {name: torch.compile(function) if compiles else function for name, function in functions.items()}
@@ -415,14 +481,14 @@ def build(peer: str) -> dict[str, tuple[Callable[[], Any], str]]:
 def serve(peer: str, only: list[str]) -> None:
     """Builds and checks a peer's workloads, prints their names, then takes a turn for every name read."""
     stream = turns.answers()
-    reference = array_functions(np, np.float64, np.maximum)
+    exact = reference()
     data = inputs()
     runs = {}
     for name, (run, _) in build(peer).items():
         if only and name not in only:
             continue
         got = np.asarray(run(), np.float64)
-        want = np.asarray(reference[name](*(a.astype(np.float64) for a in data[name])))
+        want = np.asarray(exact[name](*(a.astype(np.float64) for a in data[name])))
         error = np.abs(got - want).max() / max(np.abs(want).max(), 1e-30)
         assert got.shape == want.shape and error < 2e-4, f"{peer}: {name}: an error of {error}"
         turns.settle(run)
