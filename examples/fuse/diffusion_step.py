@@ -93,6 +93,28 @@ def step_of(x: Any, step: int, p: Any) -> Any:
     return denoised(x, noise, factor, share, float(math.sqrt(NOISE[step])) if step > 0 else 0.0, step)
 
 
+def network(xp: Any, convolved: Any, activated: Any, x: Any, time: Any, p: Any) -> Any:
+    """The network by a library with NumPy's functions, given its convolution and activation."""
+    h = convolved(x, p["first"])
+    fine = convolved(activated(h), p["fine1"]) + (p["time"] @ time)[:, None, None]
+    h = h + convolved(activated(fine), p["fine2"])
+    low = convolved(activated(h), p["down"], 2)
+    places = low.reshape(x.shape[0], CHANNELS, -1).swapaxes(1, 2)
+    q, k, v = (places @ p[name].T for name in "qkv")
+    scores = q @ k.swapaxes(1, 2) / math.sqrt(CHANNELS)
+    weights = xp.exp(scores - scores.max(-1, keepdims=True))
+    mixed = (weights / weights.sum(-1, keepdims=True)) @ v
+    low = convolved(activated(low + mixed.swapaxes(1, 2).reshape(low.shape)), p["coarse"])
+    return convolved(activated(h + low.repeat(2, 2).repeat(2, 3)), p["last"])
+
+
+def activation(xp: Any, x: Any) -> Any:
+    """Normalised groups of channels through a smooth gate, likewise."""
+    grouped = x.reshape(x.shape[0], GROUPS, -1)
+    x = ((grouped - grouped.mean(2, keepdims=True)) / xp.sqrt(grouped.var(2, keepdims=True) + 1e-5)).reshape(x.shape)
+    return x / (1 + xp.exp(-x))
+
+
 def exact_prediction(x: Any, time: Any, p: Any) -> Any:
     """The network in NumPy."""
 
@@ -101,51 +123,17 @@ def exact_prediction(x: Any, time: Any, p: Any) -> Any:
         windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::stride, ::stride]
         return np.einsum("ncijab,ocab->noij", windows, weight, optimize=True)
 
-    def activated(x: Any) -> Any:
-        grouped = x.reshape(x.shape[0], GROUPS, -1)
-        centred = grouped - grouped.mean(2, keepdims=True)
-        x = (centred / np.sqrt((centred**2).mean(2, keepdims=True) + 1e-5)).reshape(x.shape)
-        return x / (1 + np.exp(-x))
-
-    pictures, _, side, _ = x.shape
-    h = convolved(x, p["first"])
-    fine = convolved(activated(h), p["fine1"]) + (p["time"] @ time)[:, None, None]
-    h = h + convolved(activated(fine), p["fine2"])
-    low = convolved(activated(h), p["down"], 2)
-    places = low.reshape(pictures, CHANNELS, -1).swapaxes(1, 2)
-    q, k, v = (places @ p[name].T for name in "qkv")
-    scores = q @ k.swapaxes(1, 2) / math.sqrt(CHANNELS)
-    weights = np.exp(scores - scores.max(-1, keepdims=True))
-    mixed = (weights / weights.sum(-1, keepdims=True)) @ v
-    low = convolved(activated(low + mixed.swapaxes(1, 2).reshape(low.shape)), p["coarse"])
-    return convolved(activated(h + low.repeat(2, 2).repeat(2, 3)), p["last"])
+    return network(np, convolved, lambda x: activation(np, x), x, time, p)
 
 
 def of_jax(jax: Any, x: Any, time: Any, p: Any) -> Any:
-    """The network by JAX's own functions."""
-    jnp = jax.numpy
+    """The network in JAX, with its own convolution."""
 
     def convolved(x: Any, weight: Any, stride: int = 1) -> Any:
-        padding = ((1, 1), (1, 1))
-        return jax.lax.conv_general_dilated(
-            x, weight, (stride, stride), padding, dimension_numbers=("NCHW", "OIHW", "NCHW")
-        )
+        padding, layout = ((1, 1), (1, 1)), ("NCHW", "OIHW", "NCHW")
+        return jax.lax.conv_general_dilated(x, weight, (stride, stride), padding, dimension_numbers=layout)
 
-    def activated(x: Any) -> Any:
-        grouped = x.reshape(x.shape[0], GROUPS, -1)
-        normal = (grouped - grouped.mean(2, keepdims=True)) / jnp.sqrt(grouped.var(2, keepdims=True) + 1e-5)
-        return jax.nn.silu(normal.reshape(x.shape))
-
-    pictures = x.shape[0]
-    h = convolved(x, p["first"])
-    fine = convolved(activated(h), p["fine1"]) + (p["time"] @ time)[:, None, None]
-    h = h + convolved(activated(fine), p["fine2"])
-    low = convolved(activated(h), p["down"], 2)
-    places = low.reshape(pictures, CHANNELS, -1).swapaxes(1, 2)
-    q, k, v = (places @ p[name].T for name in "qkv")
-    mixed = jax.nn.softmax(q @ k.swapaxes(1, 2) / math.sqrt(CHANNELS)) @ v
-    low = convolved(activated(low + mixed.swapaxes(1, 2).reshape(low.shape)), p["coarse"])
-    return convolved(activated(h + low.repeat(2, 2).repeat(2, 3)), p["last"])
+    return network(jax.numpy, convolved, lambda x: activation(jax.numpy, x), x, time, p)
 
 
 def of_torch(torch: Any, x: Any, time: Any, p: Any) -> Any:

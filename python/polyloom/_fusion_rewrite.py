@@ -18,7 +18,7 @@ from polyloom._fusion_text import Position, TextIndex, position_of
 # would read itself, rather than the global.
 _AROUND = "_loom_around"
 _DEFINITION = "_loom_definition"
-# What comes before the name of a class around the definition, likewise; private names are mangled without it.
+# A class around the definition has this before its name, likewise; private names are mangled without it.
 _HIDING = "________"
 
 

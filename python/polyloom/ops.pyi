@@ -874,7 +874,7 @@ def cummin(x: TensorLike, axis: int) -> Any:
     """
 
 def scan(x: TensorLike, axis: int, combine: str | None = "add") -> Any:
-    """What the elements up to each along an axis combine to: ``combine`` is ``"add"``, ``"multiply"``, ``"maximum"`` or ``"minimum"``. It is ``cumsum``, ``cumprod``, ``cummax`` or ``cummin``.
+    """Combines the elements up to each along an axis: ``combine`` is ``"add"``, ``"multiply"``, ``"maximum"`` or ``"minimum"``. It is ``cumsum``, ``cumprod``, ``cummax`` or ``cummin``.
 
     Shape: The shape of the first argument.
     Element type: That of `x`; sums and products of smaller integers are int64 or uint64.

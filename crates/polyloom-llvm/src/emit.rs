@@ -38,7 +38,7 @@ pub(crate) fn emit(
 /// A fatal error of LLVM.
 struct FatalFailure {
     message: String,
-    /// What LLVM was at.
+    /// The code that LLVM was at.
     ir: String,
 }
 

@@ -56,7 +56,7 @@ pub enum ShapeRule {
     AlongAxis,
     /// As `AlongAxis`, with a word for what elements are combined by.
     Scan,
-    /// What the tensors broadcast to, which has the axis `axis`.
+    /// It is what the tensors broadcast to, which has the axis `axis`.
     Recurrence,
     /// The `axes` of the first operand are dropped, or kept with extent 1; none of them may be empty if `nonempty`.
     Reduce {

@@ -292,8 +292,8 @@ tensor_op_table! {
     /// The smallest of the elements up to each along an axis; NaN from the first NaN on.
     Cummin = "cummin", [], Scan, "(x: tensor, axis: axis)", AlongAxis, KEPT, Native, PerResult(1), Rule,
         kinks "All of it to the first of equal elements.";
-    /// What the elements up to each along an axis combine to: `combine` is `"add"`, `"multiply"`, `"maximum"` or `"minimum"`. It is
-    /// `cumsum`, `cumprod`, `cummax` or `cummin`.
+    /// Combines the elements up to each along an axis: `combine` is `"add"`, `"multiply"`, `"maximum"` or `"minimum"`. It is `cumsum`,
+    /// `cumprod`, `cummax` or `cummin`.
     Scan = "scan", [], TensorKernelKind::Scan, "(x: tensor, axis: axis, combine: text = add)", ShapeRule::Scan, DtypeRule::Scanned, Composite, PerResult(1), OfDecomposition;
     /// The states of a linear system along an axis: the first is that of `b`, and each other `a` times the one before plus `b`, one
     /// fused multiply-add.

@@ -16,7 +16,7 @@ const MAX_STEPS: u8 = 3;
 /// The number of neighbours in each of its runs that a block of threads goes over, in a kernel across chunks.
 pub(super) const RUN_LOG2: u8 = 8;
 
-/// What one kernel of a sort does with each row.
+/// The part of a sort that one kernel does, for each row.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum SortStep {
     /// It sorts a row of so many keys, which a thread has in registers.

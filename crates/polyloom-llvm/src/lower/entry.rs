@@ -114,7 +114,7 @@ pub(crate) fn kernel(
     }
     ir.set_fast_math(0);
     let level = func.metadata.hint("opt_level").unwrap_or_default();
-    // What a group shares is scalar beside vectors, which LLVM's vectoriser leaves alone.
+    // LLVM's vectoriser leaves loops with vectors alone, as those of groups are.
     let leaves_vectors = lanes == 1 && loop_vectorizer::asks_too_often(module, func);
     Ok(OptimizerMode { leaves_vectors, interleaves: lanes == 1 && !leaves_vectors, level })
 }

@@ -2,7 +2,7 @@
 //!
 //! It asks that of every value, and of a value's operands each time the value comes up (`vputils::isSingleScalar`, which
 //! remembers no answer): a chain in which each value is used twice by the next takes time that doubles with each link.
-//! What all iterations share has mostly been moved in front of the loop; what remains are values that depend on an
+//! Most of what all iterations share has been moved in front of the loop; there remain values that depend on an
 //! operation that cannot be executed early, such as a division under a condition, and choices by a branch.
 
 use cranelift_entity::SecondaryMap;
@@ -28,7 +28,7 @@ pub(crate) fn asks_too_often(module: &Module, func: &Function) -> bool {
     loops.iter().any(|&body| Iteration::of(module, func, body).questions > MOST_QUESTIONS)
 }
 
-/// What is known of a value in an iteration.
+/// A value in an iteration, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 struct Shared {
     /// True if all iterations may have the same.
@@ -40,17 +40,17 @@ struct Shared {
 }
 
 impl Default for Shared {
-    /// What is there before the loop.
+    /// Returns a value that is there before the loop.
     fn default() -> Shared {
         Shared { is_shared: true, questions: 1, is_early: true }
     }
 }
 
 impl Shared {
-    /// What differs between iterations, and LLVM sees at once.
+    /// A value that differs between iterations, as LLVM sees at once.
     const DIFFERS: Shared = Shared { is_shared: false, questions: 1, is_early: false };
 
-    /// A value in the loop that is shared if all these are: they are asked in order, up to the first that is not.
+    /// Returns a value in the loop that is shared if all these are: they are asked in order, up to the first that is not.
     fn if_all(operands: impl IntoIterator<Item = Shared>) -> Shared {
         let mut all = Shared { is_early: false, ..Shared::default() };
         for operand in operands {

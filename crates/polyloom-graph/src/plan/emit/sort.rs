@@ -113,7 +113,7 @@ impl<'g> SortedRows<'g> {
         let first_row = row * self.length;
         let base = group << group_log2;
         let part = (self.block & (n_parts - 1)) << i64::from(RUN_LOG2);
-        // Of a merge's first step, the places of the upper half are counted from its end, because a mirror is there.
+        // A merge's first step counts the places of the upper half from its end, because a mirror is there.
         let is_upper = |run: usize| is_mirrored && run >= n / 2;
         let mut pairs = Vec::new();
         if is_mirrored {
@@ -224,7 +224,7 @@ impl<'g> SortedChunk<'g> {
         self.each_place(|place, in_memory| self.set_key(0, place, memory.load(&[in_memory])));
         let place = ((self.n_lines - 1) << i64::from(LINE_LOG2)) + self.lane;
         self.b.if_then(place.ge(self.length), || self.set_key(0, place, self.b.int(self.dtype, -1)));
-        // What steps within lines load of the lines around the keys, and do not take, is defined.
+        // Steps within lines load from the lines around the keys, too, what they do not take; it is defined.
         for array in [0, 1] {
             let after = self.n_lines << i64::from(LINE_LOG2);
             for place in [self.lane - LINE, after + self.lane] {

@@ -261,8 +261,8 @@ impl Translator<'_> {
     }
 
     /// Stores a right factor as tiles of columns, of each tile its rows. The last tile ends with the factor, as of left ones.
-    /// Where a row of the factor lies dense in memory, all of it is stored before the next one: tile by tile, each access would
-    /// be to another page. Returns the load of it.
+    /// A row that lies dense in memory is stored whole before the next one: tile by tile, each access would be to another page.
+    /// Returns the load of it.
     fn pack_right(&mut self, factor: &Factor, shape: TileShape, space: &ProductSpace) -> ExpressionId {
         let width = u64::from(shape.columns);
         let columns = self.matrices(factor, space, space.column());
