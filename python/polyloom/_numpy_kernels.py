@@ -235,9 +235,7 @@ def _padded(x: Any, padding: Sequence[int] | None, n: int, value: float) -> Any:
 
 
 def _convolution(n: int) -> Callable[..., Any]:
-    def convolution(
-        x: Any, weight: Any, bias: Any, stride: Axes, padding: Axes, dilation: Axes, groups: int
-    ) -> Any:
+    def convolution(x: Any, weight: Any, bias: Any, stride: Axes, padding: Axes, dilation: Axes, groups: int) -> Any:
         x = _padded(x, padding, n, 0)
         spatial = list(range(2, 2 + n))
         windows = _windows(x, spatial, weight.shape[2:], _pair(stride, n, 1), _pair(dilation, n, 1))
