@@ -14,8 +14,9 @@ from polyloom._config import config
 from polyloom._errors import CompileError, Diagnostic
 from polyloom._fusion import FloatMode, Fusion, GroupList, trampoline
 from polyloom._fusion_drawing import drawn
-from polyloom._fusion_names import FUSION, source_of
+from polyloom._fusion_names import source_of
 from polyloom._fusion_rewrite import is_text_of
+from polyloom._fusion_text import FUSION
 
 __all__ = ["fuse", "stats"]
 

@@ -29,6 +29,7 @@ from polyloom._fusion_numpy import (
 )
 from polyloom._fusion_rewrite import FunctionRewriter, compiled
 from polyloom._fusion_text import TextIndex, definition
+from polyloom._kernel_op import KernelOp
 from polyloom._source_units import unit_of
 from polyloom._tensor import ArgumentCheck, argument_check
 
@@ -386,7 +387,8 @@ def _call(member: dict[str, Any], callee: Callable[..., Any]) -> tuple[Any, ...]
     arguments = [_operand(each) for each in member["arguments"]]
     named = {name: _operand(each) for name, each in member["keywords"]}
     if member["op"] is None:
-        return member["path"].rpartition(".")[2], arguments, named
+        called = callee if isinstance(callee, KernelOp) else member["path"].rpartition(".")[2]
+        return called, arguments, named
     given: dict[str, Any] = {}
     is_many = len(set(member["parameters"])) < len(member["parameters"])
     for name, value in zip(member["parameters"], [*arguments, *named.values()], strict=True):

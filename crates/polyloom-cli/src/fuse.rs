@@ -35,6 +35,10 @@ pub struct TensorOpCatalogue;
 
 impl OpCatalogue for TensorOpCatalogue {
     fn op(&self, path: &str) -> Option<TensorOpFacts> {
+        // A kernel of the program as an op, which a program that runs has under a path of this form.
+        if path.starts_with("<kernel>.") {
+            return Some(TensorOpFacts::PURE);
+        }
         let name = path.strip_prefix("polyloom.ops.").or_else(|| path.strip_prefix("warp.ops."))?;
         let op = TensorOp::from_name(name).ok()?;
         // No other op gives its argument, or a part of it: a result that would be one is copied.
