@@ -116,6 +116,8 @@ class Fusion:
         # Versions that `forget` has dropped.
         self.n_forgotten = 0
         self.is_forgotten = False
+        # First calls without an array, which were not analysed.
+        self.n_postponed = 0
         text = "".join(lines)
         self.prefix = next(name for n in itertools.count() if (name := "_loom" + "_" * n) not in text)
         # What the code of each version reads when it is entered.
@@ -135,10 +137,15 @@ class Fusion:
         """Analyses the function, and calls it."""
         with self.lock:
             if not self.analyses or self.is_forgotten:
-                self.is_forgotten = False
                 if self.others is not None:
                     arrays = array_names(self.original, arguments, named)
+                    if not arrays and self.n_postponed < MAX_VERSIONS:
+                        # A call without arrays tells nothing of those that come later.
+                        self.n_postponed += 1
+                        self.n_kept_out += 1
+                        return self.original(*arguments, **named)
                     self.others = set(parameters_of(self.original)) - arrays
+                self.is_forgotten = False
                 self.renew(len(self.versions) - 1)
         return self.function(*arguments, **named)
 

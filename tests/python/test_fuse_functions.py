@@ -170,6 +170,15 @@ def test_errors_are_raised_at_the_lines_of_the_original():
         assert lines[0] == lines[1] == [4]
 
 
+def test_one_call_is_a_group_with_code():
+    namespace = loaded("def f(a, b):\n    return ops.add(a, b)\n")
+    f = loom.fuse(namespace["f"])
+    assert np.array_equal(f(A, B), A + B) and n_runs(f) == 1
+    assert f.groups[0].calls == [0] and "@add" in f.groups[0].hir()
+    with pytest.raises(ValueError, match="`a` has shape"):
+        f(A, np.ones(2))
+
+
 def test_a_helper_that_calls_ops_alone_joins_the_group():
     namespace = loaded(
         "def norm(x, by=2.0):\n    y = ops.multiply(x, by)\n    return ops.tanh(y)\n"
