@@ -52,8 +52,9 @@ $(STAMPS)/develop-release: $(STAMPS)/system $(STAMPS)/venv $(NATIVE_SOURCES)
 	  echo "==> building the compiler and the Python package, optimised, into $(VENV): some minutes the first time"; \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV=$(CURDIR)/$(VENV) maturin develop --release --quiet; touch $@; fi
 
-# What `make bench` and the comparisons with Warp need beside the package.
+# What `make bench` and the comparisons with Warp need beside the package; clang needs a library for OpenMP.
 $(STAMPS)/peers: $(STAMPS)/venv python/requirements-bench.txt
+	@scripts/setup_system.sh libomp-dev
 	@PYTHON=$(PYTHON) scripts/setup_venv.sh $(VENV) python/requirements-bench.txt
 	@touch $@
 
