@@ -24,7 +24,9 @@
 
 mod attribute;
 mod builder;
+pub mod canonical;
 mod decompose;
+pub mod equivalence;
 mod error;
 mod gradient;
 mod graph;
@@ -33,6 +35,7 @@ mod infer;
 mod inline;
 mod layout;
 pub mod op;
+pub mod pattern;
 pub mod plan;
 pub mod promotion;
 mod prune;

@@ -9,6 +9,7 @@
 
 mod cost;
 mod function;
+mod law;
 mod names;
 mod parameter;
 mod scalar;

@@ -2,11 +2,15 @@
 
 mod decision;
 mod decomposition;
+mod equivalence;
 mod errors;
 mod gradient_points;
 mod gradients;
+mod identity;
 mod matmul;
+mod pattern;
 mod promotion;
+mod random_graphs;
 mod reductions;
 mod scalars;
 mod shapes;
