@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 import weakref
 from collections.abc import Callable
 from json import loads
@@ -23,10 +24,12 @@ __all__ = ["fuse", "stats"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _fusions: weakref.WeakSet[Fusion] = weakref.WeakSet()
+# A set that another thread adds to cannot be gone through.
+_fusions_lock = threading.Lock()
 
 
 class CacheInfo(NamedTuple):
-    """What a fused function has compiled and how often that was used.
+    """Counts what a fused function has compiled, and how often that was used.
 
     Attributes
     ----------
@@ -141,7 +144,8 @@ def fuse_function(function: Any, *, is_strict: bool, is_on: bool, float_mode: Fl
     functools.update_wrapper(made, function)
     made.__doc__ = function.__doc__
     fusion.function = made
-    _fusions.add(fusion)
+    with _fusions_lock:
+        _fusions.add(fusion)
     surface = {
         FUSION: fusion,
         "explain": functools.partial(_explain, fusion),
@@ -260,7 +264,9 @@ def stats() -> dict[str, int]:
     ['analyses', 'calls', 'group_runs', 'guard_failures', 'originals']
     """
     totals = dict.fromkeys(("calls", "group_runs", "guard_failures", "originals", "analyses"), 0)
-    for fusion in list(_fusions):
+    with _fusions_lock:
+        alive = list(_fusions)
+    for fusion in alive:
         info = _cache_info(fusion)
         totals["calls"] += info.hits
         totals["analyses"] += info.misses

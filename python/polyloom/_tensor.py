@@ -23,7 +23,7 @@ def _type_name(dtype: Any) -> str:
 
 
 class TensorAnnotation:
-    """What `Tensor[...]` gives: an element type, and the extents if they are declared.
+    """The value of `Tensor[...]`: an element type, and the extents if they are declared.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ def argument_check(function: FunctionType) -> ArgumentCheck | None:
 
 
 def _evaluated(name: str, text: str, function: Callable[..., Any]) -> Any:
-    """What an annotation that is kept as text means; nothing if its names are not there."""
+    """Evaluates an annotation that is kept as text; gives None if its names are not there."""
     try:
         return eval(text, function.__globals__)
     except Exception as error:

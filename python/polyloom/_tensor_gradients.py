@@ -323,7 +323,7 @@ class _Run:
 
     @staticmethod
     def _leaf(value: Any, where: str) -> Any:
-        """What is differentiated by, as a tensor that ops take."""
+        """Returns a leaf that is differentiated by as a tensor that ops take."""
         if isinstance(value, float):
             return np.asarray(value)
         if isinstance(value, TracedTensor):
@@ -344,7 +344,7 @@ class _Run:
         return value
 
     def call(self, named: dict[str, Any]) -> Any:
-        """What the function gives."""
+        """Calls the function."""
         try:
             if self.check_arguments is not None:
                 owner = [self.function.__self__] if isinstance(self.function, types.MethodType) else []

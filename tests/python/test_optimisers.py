@@ -226,6 +226,12 @@ def test_numbers_among_parameters_become_arrays():
         assert [float(params["b"]), float(params["c"])] == [0.5, 1.5] and params["b"].dtype == np.float32
 
 
+def test_rates_that_are_no_numbers_are_refused():
+    for call in (lambda: loom.optim.SGD(lr=float("nan")), lambda: loom.optim.Adam(eps=float("nan"))):
+        with pytest.raises(ValueError, match="is nan"):
+            call()
+
+
 def test_a_rate_in_the_place_of_parameters_is_told():
     with pytest.raises(
         TypeError, match=r"Adam takes the arrays that a tape changes first, and the rate by name: Adam\(lr=0.01\)"

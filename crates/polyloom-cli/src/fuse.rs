@@ -108,6 +108,11 @@ pub fn explanation(captured: &CapturedFunction, color: bool) -> String {
             None => text.push('\n'),
         }
     }
+    for each in &captured.left_calls {
+        let line = captured.sources.get(each.span.file).map_or(1, |file| file.position(each.span.start).line);
+        let why = if each.is_known { "because of its arguments" } else { "because it is none of what is captured" };
+        let _ = writeln!(text, "  {} (line {line}) stays Python, {why}", each.label);
+    }
     for each in &captured.breaks {
         text.push('\n');
         text.push_str(&render(&each.diagnostic(), &captured.sources, color));

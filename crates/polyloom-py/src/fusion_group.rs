@@ -339,7 +339,11 @@ impl FusionGroup {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.guards.iter().flat_map(ObjectGuard::objects).try_for_each(|object| visit.call(object))
+        self.guards.iter().flat_map(ObjectGuard::objects).try_for_each(|object| visit.call(object))?;
+        match &self.calls {
+            GroupBody::Staged(calls) => calls.functions().try_for_each(|function| visit.call(function)),
+            GroupBody::Fused(_) => Ok(()),
+        }
     }
 }
 

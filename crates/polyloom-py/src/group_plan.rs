@@ -458,14 +458,16 @@ fn repeats_elements(output: &PlanOutput) -> bool {
     axes.into_iter().any(|(&extent, &stride)| extent > 1 && stride == 0)
 }
 
-/// Returns true if a value is an input seen through views.
+/// Returns true if a value is an input seen through views. A program makes chains of views of any length.
 fn is_view(graph: &Graph, id: TensorId) -> bool {
-    match graph.value(id).map(|value| &value.def) {
-        Some(TensorDef::Op { op, operands, .. }) if op.info().kind == TensorKernelKind::View => {
-            operands.first().is_some_and(|&operand| is_input(graph, operand) || is_view(graph, operand))
-        }
-        _ => false,
+    let mut at = id;
+    while let Some(TensorDef::Op { op, operands, .. }) = graph.value(at).map(|value| &value.def)
+        && op.info().kind == TensorKernelKind::View
+        && let Some(&operand) = operands.first()
+    {
+        at = operand;
     }
+    at != id && is_input(graph, at)
 }
 
 fn is_input(graph: &Graph, id: TensorId) -> bool {

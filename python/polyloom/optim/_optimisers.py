@@ -18,7 +18,7 @@ from polyloom.optim._kernels import adam_step, descent_step, sgd_step
 
 
 class Optimiser(ABC):
-    """What optimisers have in common.
+    """The base of optimisers.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ class Optimiser(ABC):
         leaves, given = [_array_of(each) for each in leaves], [_array_of(each) for each in given]
         if forms[0] != forms[1]:
             check_like(params, grads, "the structure of the gradients")
-        # What all that is checked depends on.
+        # All checks depend on these facts alone.
         arrays = [each for each in (*leaves, *given) if hasattr(each, "dtype")]
         facts = forms[0], [(type(each), each.dtype, each.shape, getattr(each, "device", None)) for each in arrays]
         if facts != self._facts:
@@ -356,7 +356,7 @@ class Adam(Optimiser):
         return adam_step
 
     def _decay(self) -> tuple[float, float]:
-        """What of the parameter is added to the gradient, and what a step leaves of it."""
+        """Gives the share of the parameter that is added to the gradient, and the share that a step leaves of it."""
         return self.weight_decay, 1.0
 
     def _rates(self) -> list[float]:
@@ -567,7 +567,7 @@ def _is_like(moment: array, flat: array) -> bool:
 
 def _check_range(**numbers: float) -> None:
     for name, number in numbers.items():
-        if number < 0.0:
+        if not number >= 0.0:
             raise ValueError(f"{name} is not below 0, and is {number}")
 
 

@@ -9,6 +9,8 @@ pub struct RewritingPlan {
     pub groups: Vec<GroupRewriting>,
     /// The calls of groups that stay single calls, each with the reason.
     pub left: Vec<(usize, String)>,
+    /// True if the function looks at its own names, as by `locals()`, and must run as it is written, without hidden ones.
+    pub shows_names: bool,
     /// Says what must hold of the types of values from outside.
     pub plain: Vec<PlainRequirement>,
 }

@@ -50,9 +50,6 @@ impl<'a> SegmentBuilder<'a, '_> {
 
     /// Checks that results of members are in names alone until the group runs, which are then bound anew.
     fn check_names(&self, units: &[SiteUnit<'a>]) -> Result<(), String> {
-        if self.has_dynamic_code() {
-            return Err("code that reaches every name runs in the function".to_owned());
-        }
         let last = self.call(self.calls.len() - 1).at;
         for (index, unit) in units.iter().enumerate() {
             let is_last = index + 1 == units.len();

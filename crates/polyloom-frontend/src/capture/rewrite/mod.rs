@@ -24,6 +24,7 @@ pub use edits::{
 use super::grouping::CallGrouper;
 use super::interpreter::CaptureInterpreter;
 use super::result::ExecMoment;
+use super::timeline::EventKind;
 use own_text::OwnText;
 use polyloom_ir::Span;
 use ruff_python_ast as ast;
@@ -38,6 +39,13 @@ pub(super) fn plan(
     let own = OwnText::of(def);
     let mut plan = RewritingPlan::default();
     let mut views = Vec::new();
+    if interpreter.timeline.events.iter().any(|event| event.kind == EventKind::Dynamic) {
+        // `locals()` would show the hidden names of a rewritten function, and the program may pass them on.
+        plan.shows_names = true;
+        let calls = 0..interpreter.timeline.calls.len();
+        plan.left.extend(calls.map(|call| (call, "code that reaches every name runs in the function".to_owned())));
+        return (plan, views);
+    }
     for group in grouper.captured_groups() {
         let calls = &group.calls[..];
         // A call of NumPy by itself is NumPy's own.

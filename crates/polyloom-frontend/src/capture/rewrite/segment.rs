@@ -101,8 +101,8 @@ impl<'a> SegmentBuilder<'a, '_> {
 
     pub(super) fn producer(&self, member: usize, operand: usize) -> Option<usize> {
         let call = self.calls[member];
-        let producer = self.grouper.producer(call, &self.interpreter.timeline.calls[call].operands[operand])?;
-        self.calls.iter().position(|&each| each == producer)
+        let producer = self.grouper.producer(call, operand)?;
+        self.calls.binary_search(&producer).ok()
     }
 
     /// The file of the function's own text.
