@@ -198,6 +198,7 @@ pub(crate) fn sum<S: TermStore>(store: &mut S, terms: &[(Coefficient, TermId)], 
                 continue;
             }
             let (own, rest) = split(store, part, dtype);
+            let rest = without_repetition(store, rest);
             flat.push((factor.multiply(own, dtype), rest));
         }
     }
