@@ -1,5 +1,6 @@
 //! The `polyloom` command as a user runs it.
 
+mod database;
 mod dataset;
 
 use std::process::{Command, Output};
