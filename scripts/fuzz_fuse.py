@@ -40,7 +40,8 @@ def main():
             text = numpy_programs.program(number) if arguments.numpy else programs.program(Writer(number))
         for seed in (i, i + 17) if arguments.numpy or arguments.models else (i % 6, (i * 5 + 3) % 6):
             if arguments.models:
-                wrong, function = compare.difference(text, "f", model_programs.world(inputs, seed), polyloom.fuse)
+                make = model_programs.world(inputs, seed)
+                wrong, function = compare.difference(text, "f", make, polyloom.fuse, model_programs.Recorder)
             elif arguments.numpy:
                 wrong, function = numpy_programs.difference(text, seed, fuse_numpy)
             else:
