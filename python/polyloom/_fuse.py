@@ -14,8 +14,9 @@ from polyloom._config import config
 from polyloom._errors import CompileError, Diagnostic
 from polyloom._fusion import FloatMode, Fusion, GroupList, trampoline
 from polyloom._fusion_drawing import drawn
-from polyloom._fusion_names import FUSION, source_of
+from polyloom._fusion_names import source_of
 from polyloom._fusion_rewrite import is_text_of
+from polyloom._fusion_text import FUSION
 
 __all__ = ["fuse", "stats"]
 
@@ -72,7 +73,7 @@ def fuse(
     function : callable
         A function, static method or class method that is defined in a file or a notebook cell.
     strict : bool
-        Raise `CompileError` at the first call if not all calls run as one kernel.
+        Raise `CompileError` at the first call if not all captured calls are one group.
     fuse : bool
         With `False`, run each op by itself, to compare.
     float_mode : {"strict", "contract", "fast"}, optional
@@ -179,7 +180,7 @@ def _check_kind(function: FunctionType, lines: list[str]) -> None:
 
 
 def _explain(fusion: Fusion, *arguments: Any, json: bool = False, **named: Any) -> Any:
-    """Says which calls run as one kernel, and which statements end chains: as text with carets, or as plain data.
+    """Says which calls run as one group, and which statements end chains: as text with carets, or as plain data.
 
     With arguments the function runs once with them, and for each group follow its kernels with their sizes, and what
     the planner has weighed: the two costs of each choice, and what it chose.

@@ -29,6 +29,7 @@ from polyloom._fusion_numpy import (
 )
 from polyloom._fusion_rewrite import FunctionRewriter, compiled
 from polyloom._fusion_text import TextIndex, definition
+from polyloom._kernel_op import KernelOp
 from polyloom._source_units import unit_of
 from polyloom._tensor import ArgumentCheck, argument_check
 
@@ -115,6 +116,8 @@ class Fusion:
         # Versions that `forget` has dropped.
         self.n_forgotten = 0
         self.is_forgotten = False
+        # First calls without an array, which were not analysed.
+        self.n_postponed = 0
         text = "".join(lines)
         self.prefix = next(name for n in itertools.count() if (name := "_loom" + "_" * n) not in text)
         # What the code of each version reads when it is entered.
@@ -134,10 +137,15 @@ class Fusion:
         """Analyses the function, and calls it."""
         with self.lock:
             if not self.analyses or self.is_forgotten:
-                self.is_forgotten = False
                 if self.others is not None:
                     arrays = array_names(self.original, arguments, named)
+                    if not arrays and self.n_postponed < MAX_VERSIONS:
+                        # A call without arrays tells nothing of those that come later.
+                        self.n_postponed += 1
+                        self.n_kept_out += 1
+                        return self.original(*arguments, **named)
                     self.others = set(parameters_of(self.original)) - arrays
+                self.is_forgotten = False
                 self.renew(len(self.versions) - 1)
         return self.function(*arguments, **named)
 
@@ -386,7 +394,8 @@ def _call(member: dict[str, Any], callee: Callable[..., Any]) -> tuple[Any, ...]
     arguments = [_operand(each) for each in member["arguments"]]
     named = {name: _operand(each) for name, each in member["keywords"]}
     if member["op"] is None:
-        return member["path"].rpartition(".")[2], arguments, named
+        called = callee if isinstance(callee, KernelOp) else member["path"].rpartition(".")[2]
+        return called, arguments, named
     given: dict[str, Any] = {}
     is_many = len(set(member["parameters"])) < len(member["parameters"])
     for name, value in zip(member["parameters"], [*arguments, *named.values()], strict=True):

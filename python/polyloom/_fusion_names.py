@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from polyloom._fusion_text import FUSION
+from polyloom._kernel_op import KernelOp
 from polyloom._source_units import lines_of, unit_of
-
-# The attribute of a fused function that has what belongs to it.
-FUSION = "__polyloom_fusion__"
 
 # The modules whose functions have effects that analysis knows by their names.
 _LIBRARIES = ("numpy", "math", "typing")
@@ -122,6 +121,10 @@ class NameResolver:
         if type(value) is ModuleType:
             path = value.__name__
             return ("path", path) if sys.modules.get(path) is value else None
+        if type(value) is KernelOp and len(value.outputs) == 1:
+            path = f"<kernel>.{id(value)}.{value.__name__}"
+            self.objects[path] = value
+            return ("path", path)
         if not _has_plain_name(value):
             return None
         name = getattr(value, "__name__", None)

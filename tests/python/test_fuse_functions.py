@@ -170,6 +170,15 @@ def test_errors_are_raised_at_the_lines_of_the_original():
         assert lines[0] == lines[1] == [4]
 
 
+def test_one_call_is_a_group_with_code():
+    namespace = loaded("def f(a, b):\n    return ops.add(a, b)\n")
+    f = loom.fuse(namespace["f"])
+    assert np.array_equal(f(A, B), A + B) and n_runs(f) == 1
+    assert f.groups[0].calls == [0] and "@add" in f.groups[0].hir()
+    with pytest.raises(ValueError, match="`a` has shape"):
+        f(A, np.ones(2))
+
+
 def test_a_helper_that_calls_ops_alone_joins_the_group():
     namespace = loaded(
         "def norm(x, by=2.0):\n    y = ops.multiply(x, by)\n    return ops.tanh(y)\n"
@@ -178,6 +187,65 @@ def test_a_helper_that_calls_ops_alone_joins_the_group():
     f = namespace["f"]
     assert np.array_equal(f(A, B), np.maximum(np.tanh((A + B) * 2.0), 0))
     assert [group.calls for group in f.groups] == [[0, 1, 2, 3]] and n_runs(f) == 1
+
+
+LAYERS = (
+    "def dense(x, w, b=0.5):\n    y = ops.multiply(x, w)\n    return ops.add(y, b)\n"
+    "def capped(x, most):\n    x = ops.minimum(x, most)\n    return ops.relu(x)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "groups"),
+    [
+        ("h = capped(dense(x, p['w'], p['b']), most=2.0)\n    return dense(h, p['v'])", [[0, 1, 2, 3, 4, 5]]),
+        ("limit = 1.5\n    return ops.exp(capped(dense(x, p['w']), limit))", [[0, 1, 2, 3, 4]]),
+        ("h = dense(x, p['w'])\n    return dense(h, w=p['v'], b=h)", [[0, 1, 2, 3]]),
+        (
+            "h = dense(x, p['w'])\n    h = dense(ops.exp(h), p['v'])\n    return ops.add(h, p['b'])",
+            [[0, 1, 2, 3, 4, 5]],
+        ),
+        ("h = dense(x, p['w'])\n    k = dense(h, p['v'])\n    return h, k", [[0, 1, 2, 3]]),
+    ],
+)
+def test_helpers_join_a_group_that_runs_at_its_last_call(body, groups):
+    namespace = loaded(f"{LAYERS}def f(x, p):\n    {body}\n")
+    plain, fused = namespace["f"], loom.fuse(namespace["f"])
+    p = {"w": B, "b": C, "v": A}
+    for _ in range(2):
+        got, wanted = fused(A, p), plain(A, p)
+        assert type(got) is type(wanted)
+        np.testing.assert_array_equal(got, wanted)
+    assert [group.calls for group in fused.groups] == groups and n_runs(fused) == 2
+
+
+def test_errors_of_helpers_in_a_late_group_are_those_of_their_lines():
+    namespace = loaded(f"{LAYERS}def f(x, p):\n    h = dense(x, p['w'])\n    return dense(capped(h, 2.0), p['v'])\n")
+    fused = loom.fuse(namespace["f"])
+    fused(A, {"w": B, "v": A})
+    lines = []
+    for function in (namespace["f"], fused):
+        with pytest.raises(ValueError, match="broadcast") as caught:
+            function(A, {"w": B, "v": np.ones(2)})
+        frames = traceback.extract_tb(caught.value.__traceback__)
+        lines.append([each.lineno for each in frames if each.filename == namespace["f"].__code__.co_filename])
+    assert lines[0] == lines[1] == [9, 2]
+
+
+def test_a_helper_that_code_in_between_replaces_is_called():
+    class Parameters(dict):
+        def __getitem__(self, name):
+            namespace["dense"] = lambda x, w: ops.negative(x)
+            return super().__getitem__(name)
+
+    text = f"{LAYERS}def f(x, p):\n    h = ops.relu(x)\n    h = dense(h, p['w'])\n    return dense(h, p['v'])\n"
+    results = []
+    for fuse in (lambda function: function, loom.fuse):
+        namespace = loaded(text)
+        function = fuse(namespace["f"])
+        function(A, {"w": B, "v": A})
+        results.append(function(A, Parameters(w=B, v=A)))
+    np.testing.assert_array_equal(*results)
 
 
 def test_a_helper_that_does_more_stays_a_call():

@@ -419,3 +419,15 @@ def test_a_list_of_axes_is_the_error_of_numpy():
     f = fused("def f(a, b):\n    return (a + b).sum(axis=[0, 1])\n")
     with pytest.raises(TypeError):
         f(X, Y)
+
+
+def test_a_first_call_without_arrays_tells_nothing():
+    @loom.fuse(numpy=True)
+    def f(x):
+        y = np.exp(x)
+        return (y + 1) * 2
+
+    assert f(2.0) == (np.exp(2.0) + 1) * 2 and f([0.0]).tolist() == [4.0]
+    x = np.linspace(0, 1, 5)
+    np.testing.assert_allclose(f(x), (np.exp(x) + 1) * 2, rtol=1e-15)
+    assert sum(group.native.n_runs for group in f.groups) == 1

@@ -893,6 +893,20 @@ def f(a):
 }
 
 #[test]
+fn fuse_explain_reads_the_spelling_off_the_decorator() {
+    let folder = Folder::new();
+    let body = "def f(a):\n    return np.exp(a) * 2\n";
+    for (decorator, calls) in [("@loom.fuse(numpy=True)\n", "2 calls, 1 group"), ("@loom.fuse\n", "0 calls, 0 groups")]
+    {
+        let text = format!("import numpy as np\nimport polyloom as loom\n{decorator}{body}");
+        let file = folder.file("numpy.py", &text);
+        let out = polyloom(&["fuse", "explain", &format!("{file}:f")]);
+        let shown = self::text(&out.stdout);
+        assert!(shown.starts_with(&format!("f: {calls}")), "{shown}");
+    }
+}
+
+#[test]
 fn fuse_explain_refuses_what_is_no_function() {
     let folder = Folder::new();
     let file = folder.file("f.py", FUSED);

@@ -190,6 +190,11 @@ impl GroupPlan {
         self.compiled.iter().flat_map(|compiled| compiled.plan.kernels()).cloned().collect()
     }
 
+    /// The graph that the plan is of; none of values that the group refuses.
+    pub(crate) fn graph(&self) -> Option<&Graph> {
+        self.compiled.as_ref().map(|compiled| &compiled.source.graph)
+    }
+
     /// Explains the plan: its kernels with their sizes, and its choices with their estimates.
     pub(crate) fn explain(&self) -> Option<Result<PlanExplanation, FusionError>> {
         let PlannedGraph { graph, layouts, options } = &self.compiled.as_ref()?.source;

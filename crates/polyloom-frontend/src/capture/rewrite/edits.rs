@@ -86,6 +86,8 @@ pub struct GroupSite {
     pub result: usize,
     /// The arguments that are evaluated first, in order.
     pub evaluated: Vec<EvaluatedArgument>,
+    /// True if it is the call of a method of an array, which is an argument itself then.
+    pub is_method: bool,
     /// True if unknown code runs between the group and the site, which may bind the names of ops anew.
     pub is_checked: bool,
     /// The slots of the external values of the members up to this site.
