@@ -21,7 +21,7 @@ struct ValueCotangent<'g> {
     may_be_untaken: bool,
 }
 
-/// What ops have contributed to the cotangent of a value so far.
+/// Holds what ops have contributed to the cotangent of a value so far.
 #[derive(Clone, Default)]
 struct ValueContributions<'g> {
     whole: Option<ValueCotangent<'g>>,
