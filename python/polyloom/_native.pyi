@@ -488,6 +488,7 @@ def trace_results(
     request: str,
     given: Sequence[Any],
     first: int,
+    max_bytes: int,
     name: str,
     float_mode: str,
     explains: bool = False,

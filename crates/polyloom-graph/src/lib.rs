@@ -50,7 +50,8 @@ pub use builder::{GraphBuilder, TensorOperand};
 pub use decompose::{Decomposition, decompose, decomposition};
 pub use error::GraphError;
 pub use gradient::{
-    OutputCotangent, gradient, has_gradient_rule, value_and_gradient, value_and_gradient_from, value_and_tangent,
+    OutputCotangent, SplitGradient, gradient, has_gradient_rule, split_gradient, value_and_gradient,
+    value_and_gradient_from, value_and_tangent,
 };
 pub use graph::{Graph, TensorDef, TensorId, TensorType, TensorValue};
 pub use layout::Layout;
