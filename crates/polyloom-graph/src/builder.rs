@@ -76,6 +76,11 @@ impl GraphBuilder {
         self.graph.value(id)
     }
 
+    /// Returns the number of values.
+    pub(crate) fn n_values(&self) -> usize {
+        self.graph.values.len()
+    }
+
     /// Adds an input.
     ///
     /// # Errors

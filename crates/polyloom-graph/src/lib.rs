@@ -23,7 +23,9 @@
 #![forbid(unsafe_code)]
 
 mod attribute;
+mod backend;
 mod builder;
+pub mod cost;
 mod decompose;
 mod error;
 mod gradient;
@@ -33,16 +35,20 @@ mod infer;
 mod inline;
 mod layout;
 pub mod op;
+pub mod path;
 pub mod plan;
 pub mod promotion;
 mod prune;
+pub mod recipe;
 pub mod reference;
+pub mod registry;
 mod shape;
 mod specialise;
 mod text;
 mod verify;
 
 pub use attribute::{AttributeValue, Attributes};
+pub use backend::{Backend, MemorySpace, Residence};
 pub use builder::{GraphBuilder, TensorOperand};
 pub use decompose::{Decomposition, decompose, decomposition};
 pub use error::GraphError;
@@ -53,6 +59,8 @@ pub use graph::{Graph, TensorDef, TensorId, TensorType, TensorValue};
 pub use layout::Layout;
 pub use op::{TensorOp, TensorOpInfo};
 pub use prune::prune;
+pub use recipe::{Recipe, RecipeError};
+pub use registry::{KernelRegistry, library_function};
 pub use shape::{Dim, Shape};
 pub use specialise::{SymbolValues, specialise};
 pub use text::parse_graph;
