@@ -23,8 +23,10 @@
 #![forbid(unsafe_code)]
 
 mod attribute;
+mod backend;
 mod builder;
 pub mod canonical;
+pub mod cost;
 mod decompose;
 pub mod equivalence;
 mod error;
@@ -35,17 +37,21 @@ mod infer;
 mod inline;
 mod layout;
 pub mod op;
+pub mod path;
 pub mod pattern;
 pub mod plan;
 pub mod promotion;
 mod prune;
+pub mod recipe;
 pub mod reference;
+pub mod registry;
 mod shape;
 mod specialise;
 mod text;
 mod verify;
 
 pub use attribute::{AttributeValue, Attributes};
+pub use backend::{Backend, MemorySpace, Residence};
 pub use builder::{GraphBuilder, TensorOperand};
 pub use decompose::{Decomposition, decompose, decomposition};
 pub use error::GraphError;
@@ -57,6 +63,8 @@ pub use graph::{Graph, TensorDef, TensorId, TensorType, TensorValue};
 pub use layout::Layout;
 pub use op::{TensorOp, TensorOpInfo};
 pub use prune::prune;
+pub use recipe::{Recipe, RecipeError};
+pub use registry::{KernelRegistry, library_function};
 pub use shape::{Dim, Shape};
 pub use specialise::{SymbolValues, specialise};
 pub use text::parse_graph;

@@ -136,12 +136,12 @@ impl KeptValues<'_> {
 
     /// Returns the operations for a byte that keeping a value saves.
     fn worth(&self, id: TensorId) -> f64 {
-        let Some(TensorValue { ty, def: TensorDef::Op { op, operands, .. } }) = self.joint.value(id) else {
+        let Some(TensorValue { ty, def: TensorDef::Op { op, operands, attributes } }) = self.joint.value(id) else {
             return 0.0;
         };
         let types = operands.iter().filter_map(|&operand| self.joint.value(operand)).map(|value| value.ty.clone());
         let types: Vec<TensorType> = types.collect();
-        let flops = op.cost(&types, ty).map_or(0, |cost| cost.flops + cost.bytes_read);
+        let flops = op.cost(&types, &attributes.0, ty).map_or(0, |cost| cost.flops + cost.bytes_read);
         flops as f64 / self.n_bytes(id).max(1) as f64
     }
 }

@@ -240,6 +240,11 @@ impl TensorOpInfo {
         matches!(self.definition, OpDefinition::View)
     }
 
+    /// Returns true if elements change places by their indices alone, also where the op is defined by such ones.
+    pub fn moves_by_index(&self) -> bool {
+        self.kind == TensorKernelKind::View
+    }
+
     /// Returns true if the op is defined by simpler ones.
     pub fn is_composite(&self) -> bool {
         matches!(self.definition, OpDefinition::Composite)

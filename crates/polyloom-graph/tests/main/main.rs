@@ -1,5 +1,6 @@
 //! The tests of tensor graphs, in one binary.
 
+mod costs;
 mod decision;
 mod decomposition;
 mod equivalence;
@@ -8,9 +9,11 @@ mod gradient_points;
 mod gradients;
 mod identity;
 mod matmul;
+mod paths;
 mod pattern;
 mod promotion;
 mod random_graphs;
+mod recipes;
 mod reductions;
 mod scalars;
 mod shapes;
