@@ -18,6 +18,7 @@ pub use bound_fusion::{BoundFusion, RunNumber};
 pub use evaluate::evaluate_at;
 pub(crate) use kernel_cache::FusedKernelCache;
 
+use crate::has_llvm;
 use crate::kernel::Kernel;
 use crate::session::Session;
 use polyloom_frontend::CompileError;
@@ -92,7 +93,9 @@ pub fn plan_options(device: DeviceId, float_mode: FloatMode) -> PlanOptions {
         DeviceId::Cpu | DeviceId::Simulator => num_threads() as u32,
         DeviceId::Cuda(_) => 512,
     };
-    PlanOptions { float_mode, n_workers, vector_bytes: Processor::host().vector_bytes, tile_shape: None }
+    // Vectors of Cranelift have 16 bytes.
+    let vector_bytes = if has_llvm() { Processor::host().vector_bytes } else { 16 };
+    PlanOptions { float_mode, n_workers, vector_bytes, tile_shape: None }
 }
 
 impl Session {
