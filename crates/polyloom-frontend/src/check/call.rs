@@ -64,6 +64,10 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             return self.call_of(meaning, call, &[text], span);
         }
         let Some(path) = path else {
+            // What is wrong with `f(x)` comes first in `f(x)(y)`.
+            if call.func.is_call_expr() && self.expr(&call.func).is_error() {
+                return TypedExpr::error(span);
+            }
             let arguments = self.arguments(call);
             if let (None, ast::Expr::Attribute(_)) = (arguments, &*call.func) {
                 return TypedExpr::error(span);
@@ -107,6 +111,13 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let meaning = self.capture(&path).or_else(|| self.meaning(&call.func));
         let meaning = meaning.or_else(|| self.unqualified(&path, call));
         let Some(meaning) = meaning else {
+            if self.is_zeros(&path) {
+                // What is wrong with its arguments is told first.
+                if self.zeros(call, span).is_none() {
+                    return TypedExpr::error(span);
+                }
+                return self.unknown(&path, self.span(&*call.func));
+            }
             self.arguments(call);
             let callee_span = self.span(&*call.func);
             return self.unknown(&path, callee_span);
