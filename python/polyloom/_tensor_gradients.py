@@ -13,7 +13,8 @@ from polyloom import _native
 from polyloom._array_trees import check_like, flattened, leaves_of, rebuilt
 from polyloom._arrays import array
 from polyloom._config import config
-from polyloom._fusion_names import FUSION
+from polyloom._fusion_text import FUSION
+from polyloom._tensor import ArgumentCheck
 from polyloom._traced_tensor import TracedTensor
 
 __all__ = ["grad", "value_and_grad", "vjp"]
@@ -223,7 +224,9 @@ class _Differentiated:
         check_function(function, name)
         self.function, self.name, self.has_aux = function, name, has_aux
         self.is_single = isinstance(argnums, int)
-        self.argnums = [argnums] if isinstance(argnums, int) else [int(each) for each in argnums]
+        self.argnums = [argnums] if isinstance(argnums, int) else list(argnums)
+        if not all(isinstance(each, int) for each in self.argnums):
+            raise TypeError(f"argnums of {name} is the place of an argument, or a list of places, not {argnums!r}")
 
     def explain(self, *args: Any, has_value: bool, **named: Any) -> str:
         """Traces the function with these arguments, and shows the kernels of the plan, forward and backward, with their
@@ -259,17 +262,18 @@ class _Differentiated:
 class _Original(NamedTuple):
     function: Callable[..., Any]
     float_mode: str
+    check_arguments: ArgumentCheck | None
 
 
 def _original(function: Any) -> _Original:
-    """The function as it is written, of one under `fuse`, and the mode of its kernels."""
+    """The function as it is written, of one under `fuse`, the mode of its kernels, and the check of its arguments."""
     if isinstance(function, types.MethodType):
         found = _original(function.__func__)
         return found._replace(function=types.MethodType(found.function, function.__self__))
     fusion = getattr(function, "__dict__", {}).get(FUSION)
     if fusion is None:
-        return _Original(function, config.float_mode)
-    return _Original(fusion.original, fusion.float_mode)
+        return _Original(function, config.float_mode, None)
+    return _Original(fusion.original, fusion.float_mode, fusion.check_arguments)
 
 
 def check_function(function: Any, name: str) -> None:
@@ -290,7 +294,7 @@ class _Run:
 
     def __init__(self, function: Any, caller: str, args: Sequence[Any], argnums: Sequence[int]) -> None:
         check_function(function, caller)
-        self.function, self.float_mode = _original(function)
+        self.function, self.float_mode, self.check_arguments = _original(function)
         self.name = getattr(function, "__name__", type(function).__name__)
         self.what = f"{caller}: `{self.name}`"
         self.trace = _native.GraphTrace()
@@ -319,7 +323,7 @@ class _Run:
 
     @staticmethod
     def _leaf(value: Any, where: str) -> Any:
-        """What is differentiated by, as a tensor that ops take."""
+        """Returns a leaf that is differentiated by as a tensor that ops take."""
         if isinstance(value, float):
             return np.asarray(value)
         if isinstance(value, TracedTensor):
@@ -340,8 +344,11 @@ class _Run:
         return value
 
     def call(self, named: dict[str, Any]) -> Any:
-        """What the function gives."""
+        """Calls the function."""
         try:
+            if self.check_arguments is not None:
+                owner = [self.function.__self__] if isinstance(self.function, types.MethodType) else []
+                self.check_arguments.of_call([*owner, *self.args], named)
             return self.function(*self.args, **named)
         finally:
             self.trace.close()

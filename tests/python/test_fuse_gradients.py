@@ -588,3 +588,25 @@ def test_axes_that_are_none_are_refused():
     for function in (lambda x: x.squeeze(5), lambda x: np.expand_dims(x, 9), lambda x: x.sum().squeeze(0)):
         with pytest.raises(ValueError, match="there is no axis"):
             loom.grad(lambda x, function=function: ops.sum(function(x)))(np.ones((2, 1)))
+
+
+def test_what_a_trace_reads_cannot_be_written_meanwhile():
+    s = np.ones(3, np.float32)
+
+    def loop(x):
+        total = ops.sum(x * 0.0)
+        for i in range(3):
+            s[:] = i
+            total = total + ops.sum(x * s)
+        return total
+
+    x = np.ones(3, np.float32)
+    with pytest.raises(ValueError, match="read-only"):
+        loom.grad(loop)(x)
+    # It may be written again once the function has returned, or raised.
+    s[:] = 2.0
+    x += 1
+    with pytest.raises(ValueError, match="read-only"):
+        loom.value_and_grad(lambda x: x.__imul__(2.0) if isinstance(x, np.ndarray) else ops.sum(x * s) + s.fill(0))(x)
+    s[:] = 3.0
+    assert np.array_equal(loom.grad(lambda x: ops.sum(x * s))(x), s) and s.flags.writeable and x.flags.writeable

@@ -219,7 +219,8 @@ impl GraphBuilder {
                 ((_, _, 0), _) => return Err(wrong(format!("of which axis {axis} is sliced in steps of 0"))),
                 (slice, Some(extent)) => {
                     let (start, size) = python_slice(slice, extent);
-                    (start, size.into(), slice.2)
+                    // The step to no other element may be of any size.
+                    (start, size.into(), if size > 1 { slice.2 } else { 1 })
                 }
                 ((None, None, 1), None) => (0, dim.clone(), 1),
                 _ => return Err(wrong(format!("of which axis {axis} has no known extent to slice"))),
