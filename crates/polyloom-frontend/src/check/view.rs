@@ -172,7 +172,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     }
 
     /// True if a call of this makes an array of the kernel's own.
-    pub(super) fn is_zeros(&self, path: &[&'a str]) -> bool {
+    pub(super) fn is_zeros(&mut self, path: &[&'a str]) -> bool {
         path.last() == Some(&"zeros")
             && !self.is_variable(path[0])
             && matches!(self.capture(&path[..path.len() - 1]), Some(crate::environment::CapturedMeaning::Module(module))
