@@ -89,7 +89,7 @@ def test_every_engine(tier, on_tier):
 
 @loom.func
 def second_differences(a: loom.array(dtype=float)):
-    total = float(0.0)
+    total = 0.0
     for i in range(len(a) - 2):
         total += (a[i] - 2.0 * a[i + 1] + a[i + 2]) * float(i + 1)
     a[0] = 100.0
@@ -123,7 +123,8 @@ def parts_of_own(x: loom.array2d(dtype=float), out: loom.array2d(dtype=float)):
     out[t, 5] = a[0, 1]
     n = int(x[t, 0])
     out[t, 6] = a[n:, 3][0]
-    out[t, 7] = squares()[1, 2]
+    grid = squares()
+    out[t, 7] = grid[1, 2]
     out[t, 8] = second_differences(back[1:])
     out[t, 9] = a[2, 2]
 

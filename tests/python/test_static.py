@@ -272,7 +272,7 @@ def test_wrong_expressions(define):
     """
     wanted = "a loop that `static` unrolls cannot be left or continued by what happens when it runs"
     assert wanted in error(text, VALUES=VALUES)
-    assert "a value of type `dict`" in error("x[i] = wp.static({})")
+    assert "value of type builtins.dict" in error("x[i] = wp.static({})")
 
 
 def test_expressions_are_computed_when_the_kernel_is_defined():
@@ -496,7 +496,7 @@ def test_structs_with_arrays_are_refused():
 
     held = Holder()
     held.values = wp.zeros(3, dtype=float)
-    with pytest.raises(Exception, match="Holder.*not a value in a kernel"):
+    with pytest.raises(Exception, match="a Warp array cannot be created inside Warp kernels at Holder"):
 
         @wp.kernel
         def k(out: wp.array(dtype=float)):

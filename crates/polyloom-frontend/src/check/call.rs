@@ -111,13 +111,6 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let meaning = self.capture(&path).or_else(|| self.meaning(&call.func));
         let meaning = meaning.or_else(|| self.unqualified(&path, call));
         let Some(meaning) = meaning else {
-            if self.is_zeros(&path) {
-                // What is wrong with its arguments is told first.
-                if self.zeros(call, span).is_none() {
-                    return TypedExpr::error(span);
-                }
-                return self.unknown(&path, self.span(&*call.func));
-            }
             self.arguments(call);
             let callee_span = self.span(&*call.func);
             return self.unknown(&path, callee_span);
@@ -170,7 +163,14 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 self.reject_absent(&sentence, callee_span)
             }
             CapturedMeaning::Unsupported(_) if self.is_in_library(path) => {
-                self.arguments(call);
+                if self.is_zeros(path) {
+                    // What is wrong with its arguments is told first.
+                    if self.zeros(call, span).is_none() {
+                        return TypedExpr::error(span);
+                    }
+                } else {
+                    self.arguments(call);
+                }
                 self.unknown(path, callee_span)
             }
             CapturedMeaning::Unsupported(type_name) if &*type_name == "function" => {

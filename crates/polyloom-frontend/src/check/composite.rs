@@ -462,7 +462,12 @@ impl FunctionChecker<'_, '_, '_> {
         if let Some(Type::Composite(given)) = value.ty.as_value() {
             let (wanted, given) = (elem.python_name(), Type::Composite(given).python_name());
             let message = format!("Composite slot assignment expects value of type {wanted}, but this is {given}");
-            return self.reject(Code::TypeMismatch, value.span, message, "write one of its components, or its `length`");
+            return self.reject(
+                Code::TypeMismatch,
+                value.span,
+                message,
+                "write one of its components, or its `length`",
+            );
         }
         self.expect_value(value, elem.into(), Code::TypeMismatch, "the component")
     }
@@ -495,9 +500,9 @@ fn slice_mismatch(value: &TypedExpr, part: Composite) -> Option<String> {
     let Composite::Vector { elem, len } = part else { return None };
     let name = elem.python_name();
     match value.ty.as_value()? {
-        Type::Composite(Composite::Vector { len: given, .. }) if given != len => {
-            Some(format!("The length of the provided vector ({given}) isn't compatible with the given slice (expected {len})."))
-        }
+        Type::Composite(Composite::Vector { len: given, .. }) if given != len => Some(format!(
+            "The length of the provided vector ({given}) isn't compatible with the given slice (expected {len})."
+        )),
         Type::Composite(Composite::Vector { elem: given, .. }) if given != elem => {
             Some(format!("The provided vector is expected to be of length {len} with dtype {name}."))
         }

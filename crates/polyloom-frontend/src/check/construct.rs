@@ -316,7 +316,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                         let message = format!(
                             "incompatible number of values given ({n_values}) when constructing a vector of length {length}"
                         );
-                        let help = format!("write one value for each component, of which there are up to {MAX_COMPONENTS}");
+                        let help =
+                            format!("write one value for each component, of which there are up to {MAX_COMPONENTS}");
                         self.reject(Code::NoOverload, span, message, help);
                         return None;
                     }

@@ -204,8 +204,7 @@ impl KernelCompilation<'_> {
         });
         if !takes_plain || !results.iter().all(is_plain) || !function.updated.is_empty() {
             let message = format!("the derivative of `{}` cannot be given by another function", handle.name());
-            let help =
-                "it may be for functions of numbers, vectors and their like, structs of floats and whole arrays, \
+            let help = "it may be for functions of numbers, vectors and their like, structs of floats and whole arrays, \
                  without references";
             self.diagnostics.push(Diagnostic::error(Code::Unsupported, span, message).help(help));
             return;

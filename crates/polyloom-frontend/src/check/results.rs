@@ -37,7 +37,12 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             Ok(Some(types)) if self.kind == FunctionKind::Func => self.results = ReturnMerge::Declared(types),
             Ok(Some(types)) if !types.is_empty() => {
                 let span = self.span(&**annotation);
-                self.reject(Code::ReturnMismatch, span, KERNEL_RETURNS, "write its results to arrays that are its parameters");
+                self.reject(
+                    Code::ReturnMismatch,
+                    span,
+                    KERNEL_RETURNS,
+                    "write its results to arrays that are its parameters",
+                );
             }
             Ok(_) => {}
             Err(error) => self.report(error_of(self.file, error)),
@@ -162,7 +167,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             self.own_result = Some(fixed.clone());
             return true;
         };
-        let help = format!("annotate it as `{}.fixedarray(dtype=…, shape=…)`, or leave the annotation out", self.package());
+        let help =
+            format!("annotate it as `{}.fixedarray(dtype=…, shape=…)`, or leave the annotation out", self.package());
         self.reject(Code::ReturnMismatch, span, message, help);
         false
     }
