@@ -18,7 +18,7 @@ FEATURES := polyloom/compute polyloom-cli/compute polyloom-filetests/compute
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
 PYTHON_SOURCES := $(shell find python/polyloom -name '*.py' -o -name '*.pyi' 2>/dev/null)
 
-.PHONY: help setup develop develop-release demo test test-torch test-ray test-gpu lint bench docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python fuzz-capture fuzz-fuse fuzz-graphs exit-soak stubs warp-names warp-corpus warp-tests clean
+.PHONY: help setup develop develop-release demo test test-torch test-ray test-gpu lint bench bench-peers docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python fuzz-capture fuzz-fuse fuzz-graphs exit-soak stubs warp-names warp-corpus warp-tests clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -52,8 +52,9 @@ $(STAMPS)/develop-release: $(STAMPS)/system $(STAMPS)/venv $(NATIVE_SOURCES)
 	  echo "==> building the compiler and the Python package, optimised, into $(VENV): some minutes the first time"; \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV=$(CURDIR)/$(VENV) maturin develop --release --quiet; touch $@; fi
 
-# What `make bench` and the comparisons with Warp need beside the package.
+# What `make bench` and the comparisons with Warp need beside the package; clang needs a library for OpenMP.
 $(STAMPS)/peers: $(STAMPS)/venv python/requirements-bench.txt
+	@scripts/setup_system.sh libomp-dev
 	@PYTHON=$(PYTHON) scripts/setup_venv.sh $(VENV) python/requirements-bench.txt
 	@touch $@
 
@@ -104,6 +105,10 @@ lint: setup  ## formatting, clippy, dependency policy, Python linters; the light
 bench: $(STAMPS)/develop-release $(STAMPS)/peers  ## measure against NumPy, Numba and Warp, gradients also against JAX and, if installed, PyTorch; writes docs/scoreboard.md
 	$(BIN)/python benches/run.py
 	$(BIN)/python benches/kinds.py --out docs/kinds.md
+	$(BIN)/python benches/fusion.py --out docs/fusion.md
+
+bench-peers: $(STAMPS)/develop-release $(STAMPS)/peers  ## measure tensor functions with PyTorch, eager and compiled, among the peers, and install it for that
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/python benches/fusion.py --out docs/fusion.md
 
 docs: setup  ## the site in site/: guide, builtin reference, error pages
@@ -161,6 +166,7 @@ fuzz-capture:  ## PROGRAMS random tensor functions, run with every access watche
 
 fuzz-fuse: $(STAMPS)/develop-release  ## PROGRAMS random tensor functions, fused and as they are written (default 20000)
 	$(BIN)/python scripts/fuzz_fuse.py --programs $(or $(PROGRAMS),20000)
+	$(BIN)/python scripts/fuzz_fuse.py --models --programs $(or $(PROGRAMS),20000)
 
 fuzz-graphs:  ## GRAPHS random tensor graphs by their plans, against the evaluator (default 20000)
 	POLYLOOM_GRAPHS=$(or $(GRAPHS),20000) cargo test --release -p polyloom --features compute --test main random_graphs

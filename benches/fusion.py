@@ -46,13 +46,19 @@ BYTES = {
     "log-sum-exp of rows": 4 * ROWS * COLUMNS,
     "five-point stencil": 8 * ROWS * COLUMNS,
     "distance to a centre": 4 * 3 * 1e6,
+    "product of matrices, 32": 0,
     "product of matrices, 256": 0,
     "product of matrices, 1024": 0,
+    "product of matrices, 4096": 0,
+    "tall product, 16384 × 256 × 64": 0,
+    "transposed factors, 512": 0,
     "64 products of 64 × 64": 0,
     "attention, 8 × 512 × 64": 0,
     "convolution, 64 channels of 56 × 56": 0,
+    "convolution, 256 channels of 14 × 14": 0,
     "sort of 1e6": 0,
     "sort of 1000 rows": 0,
+    "largest 8 of rows": 0,
 }
 
 
@@ -79,23 +85,33 @@ def inputs() -> dict[str, tuple[Any, ...]]:
         "log-sum-exp of rows": (x,),
         "five-point stencil": (x,),
         "distance to a centre": (normal(10**6, 3), normal(3)),
+        "product of matrices, 32": (normal(32, 32), normal(32, 32)),
         "product of matrices, 256": (normal(256, 256), normal(256, 256)),
         "product of matrices, 1024": (normal(1024, 1024), normal(1024, 1024)),
+        "product of matrices, 4096": (normal(4096, 4096), normal(4096, 4096)),
+        "tall product, 16384 × 256 × 64": (normal(16384, 256), normal(256, 64)),
+        "transposed factors, 512": (normal(512, 512), normal(512, 512)),
         "64 products of 64 × 64": (normal(64, 64, 64), normal(64, 64, 64)),
         "attention, 8 × 512 × 64": (normal(8, 512, 64), normal(8, 512, 64), normal(8, 512, 64)),
         "convolution, 64 channels of 56 × 56": (normal(1, 64, 56, 56), normal(64, 64, 3, 3)),
+        "convolution, 256 channels of 14 × 14": (normal(1, 256, 14, 14), normal(256, 256, 3, 3)),
         "sort of 1e6": (normal(10**6),),
         "sort of 1000 rows": (normal(1000, 1000),),
+        "largest 8 of rows": (normal(64, 50_000),),
     }
 
 
-def products(matmul: Any) -> Functions:
-    names = ["product of matrices, 256", "product of matrices, 1024", "64 products of 64 × 64"]
-    return dict.fromkeys(names, matmul)
+def products(matmul: Any, of_transposed: Any) -> Functions:
+    names = [name for name in BYTES if "product" in name]
+    return {**dict.fromkeys(names, matmul), "transposed factors, 512": of_transposed}
 
 
-def sorts(sort: Any) -> Functions:
-    return dict.fromkeys(["sort of 1e6", "sort of 1000 rows"], sort)
+def convolutions(convolution: Any) -> Functions:
+    return dict.fromkeys([name for name in BYTES if name.startswith("convolution")], convolution)
+
+
+def sorts(sort: Any, largest: Any) -> Functions:
+    return {"sort of 1e6": sort, "sort of 1000 rows": sort, "largest 8 of rows": largest}
 
 
 def reference() -> Functions:
@@ -107,7 +123,7 @@ def reference() -> Functions:
         windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
         return np.einsum("ncijab,ocab->noij", windows, weight, optimize=True)
 
-    return {**functions, "convolution, 64 channels of 56 × 56": convolution}
+    return {**functions, **convolutions(convolution)}
 
 
 def by_name(
@@ -163,6 +179,9 @@ def array_functions(xp: Any, number: Callable[[float], Any], maximum: Any, conca
         e = xp.exp(scores - scores.max(axis=2, keepdims=True))
         return (e / e.sum(axis=2, keepdims=True)) @ v
 
+    def largest(x: Any) -> Any:
+        return xp.sort(xp.partition(x, -8, axis=1)[:, -8:], axis=1)[:, ::-1]
+
     return by_name(
         rectified,
         gelu,
@@ -171,8 +190,8 @@ def array_functions(xp: Any, number: Callable[[float], Any], maximum: Any, conca
         lambda a: a.sum(),
         chain,
         {
-            **products(xp.matmul),
-            **sorts(xp.sort),
+            **products(xp.matmul, lambda a, b: xp.matmul(a.T, b.T)),
+            **sorts(xp.sort, largest),
             "attention, 8 × 512 × 64": attention,
             "variance of columns": lambda x: x.var(axis=0),
             "log-sum-exp of rows": logsumexp,
@@ -228,6 +247,9 @@ def polyloom_functions(kind: str) -> Functions:
     def product(a, b):
         return ops.matmul(a, b)
 
+    def product_of_transposed(a, b):
+        return ops.matmul(ops.transpose(a), ops.transpose(b))
+
     def attention(q, k, v):
         return ops.attention(q, k, v)
 
@@ -237,15 +259,18 @@ def polyloom_functions(kind: str) -> Functions:
     def sort(x):
         return ops.sort(x)
 
+    def largest(x):
+        return ops.topk(x, 8)[0]
+
     extra = {
         "variance of columns": variance,
         "log-sum-exp of rows": logsumexp,
         "five-point stencil": stencil,
         "distance to a centre": distance,
-        **products(product),
-        **sorts(sort),
+        **products(product, product_of_transposed),
+        **convolutions(convolution),
+        **sorts(sort, largest),
         "attention, 8 × 512 × 64": attention,
-        "convolution, 64 channels of 56 × 56": convolution,
     }
     functions = by_name(rectified, gelu, softmax, layer_norm, total, chain, extra)
     return {name: loom.fuse(function, fuse=kind != "unfused") for name, function in functions.items()}
@@ -399,8 +424,11 @@ def jax_functions() -> Functions:
     import jax.numpy as jnp
 
     functions = array_functions(jnp, float, jnp.maximum)
-    functions["convolution, 64 channels of 56 × 56"] = lambda x, weight: jax.lax.conv_general_dilated(
-        x, weight, (1, 1), "SAME", dimension_numbers=("NCHW", "OIHW", "NCHW")
+    functions["largest 8 of rows"] = lambda x: jax.lax.top_k(x, 8)[0]
+    functions |= convolutions(
+        lambda x, weight: jax.lax.conv_general_dilated(
+            x, weight, (1, 1), "SAME", dimension_numbers=("NCHW", "OIHW", "NCHW")
+        )
     )
     return {name: jax.jit(function) for name, function in functions.items()}
 
@@ -439,10 +467,10 @@ def torch_functions(compiles: bool) -> Functions:
             "log-sum-exp of rows": lambda x: torch.logsumexp(x, 1),
             "five-point stencil": stencil,
             "distance to a centre": lambda p, c: torch.linalg.norm(p - c, dim=1),
-            **products(torch.matmul),
-            **sorts(lambda x: torch.sort(x)[0]),
+            **products(torch.matmul, lambda a, b: torch.matmul(a.T, b.T)),
+            **convolutions(lambda x, weight: functional.conv2d(x, weight, padding=1)),
+            **sorts(lambda x: torch.sort(x)[0], lambda x: torch.topk(x, 8)[0]),
             "attention, 8 × 512 × 64": functional.scaled_dot_product_attention,
-            "convolution, 64 channels of 56 × 56": lambda x, weight: functional.conv2d(x, weight, padding=1),
         },
     )
     return {name: torch.compile(function) if compiles else function for name, function in functions.items()}
@@ -519,7 +547,8 @@ def table(samples: dict[tuple[str, str], list[float]], peers: list[str], threads
     lines = [f"## {threads} thread{'s' if threads > 1 else ''}", ""]
     lines += [f"| workload | polyloom | GB/s | {' | '.join([*own, *others])} | best peer |"]
     lines += ["|---" * (len(own) + len(others) + 4) + "|"]
-    best = []
+    best: list[float] = []
+    by_peer: dict[str, list[float]] = {peer: [] for peer in [*own, *others]}
     for name in BYTES:
         if ("polyloom", name) not in samples:
             continue
@@ -530,14 +559,16 @@ def table(samples: dict[tuple[str, str], list[float]], peers: list[str], threads
             pairs = zip(samples[peer, name], samples["polyloom", name], strict=True)
             return statistics.median(theirs / ours for theirs, ours in pairs)
 
-        ratios = [r for r in map(ratio, others) if r is not None]
-        best.append(min(ratios))
+        ratios = {peer: r for peer in by_peer if (r := ratio(peer)) is not None}
+        for peer, r in ratios.items():
+            by_peer[peer].append(r)
+        best.append(min(r for peer, r in ratios.items() if peer in others))
         time = statistics.median(samples["polyloom", name])
         bandwidth = f"{BYTES[name] / time / 1e9:.1f}" if BYTES[name] >= 1e6 else ""
-        cells = ["" if (r := ratio(peer)) is None else f"{r:.2f}×" for peer in [*own, *others]]
+        cells = [f"{ratios[peer]:.2f}×" if peer in ratios else "" for peer in by_peer]
         lines.append(f"| {name} | {turns.pretty(time)} | {bandwidth} | {' | '.join(cells)} | {best[-1]:.2f}× |")
-    mean = statistics.geometric_mean(best)
-    lines += [f"| geometric mean | | | {' | ' * (len(own) + len(others))}{mean:.2f}× |", ""]
+    means = [f"{statistics.geometric_mean(each):.2f}×" if each else "" for each in [*by_peer.values(), best]]
+    lines += [f"| geometric mean | | | {' | '.join(means)} |", ""]
     return lines
 
 
@@ -554,6 +585,8 @@ def page(tables: list[str], peers: list[str], rounds: int) -> list[str]:
         "",
         "Ratios are the peer's time over Polyloom's in `strict`: above 1, Polyloom is faster. Results are new arrays",
         "in each call. GB/s counts each input and each result once. `polyloom unfused` is `loom.fuse(f, fuse=False)`.",
+        "The geometric mean of a peer is over the workloads that it has, that of the last column over the fastest",
+        "peer of each row. PyTorch is there if `make bench-peers` wrote the page.",
         "",
         *tables,
     ]

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs the system packages the full build needs, those that are missing, through apt.
+# Installs the system packages the full build needs, and those that are named, as far as they are missing, through apt.
 set -euo pipefail
 
-PACKAGES=(llvm-22-dev libpolly-22-dev libzstd-dev zlib1g-dev libffi-dev libxml2-dev gcc g++ clang pkg-config)
+# postgresql is for tests, which start servers of their own.
+PACKAGES=(llvm-22-dev libpolly-22-dev libzstd-dev zlib1g-dev libffi-dev libxml2-dev gcc g++ clang pkg-config postgresql "$@")
 
 fail() { echo "setup: $1" >&2; exit 1; }
 

@@ -13,6 +13,16 @@ Kernels are compiled from the text of their functions, so they are written in fi
     x, y = np.ones(4, np.float32), np.arange(4, dtype=np.float32)
     loom.launch(saxpy, 4, [2.0, x, y])
     print(y)  # [2. 3. 4. 5.]
+
+Functions of whole arrays are fused, and differentiated::
+
+    from polyloom import ops
+
+    @loom.fuse
+    def distance(x, y):
+        return ops.sqrt(ops.sum(ops.square(ops.subtract(x, y))))
+
+    print(distance(x, y), loom.grad(distance)(x, y))
 """
 
 import math as _math

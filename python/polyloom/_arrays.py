@@ -386,7 +386,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
             if dtype is None and is_bfloat16(source):
                 dtype = bfloat16
             source = shared(source)
-        if dtype is None and isinstance(source, array):
+        if dtype is None and isinstance(getattr(source, "dtype", None), (DType, CompositeClass, StructClass)):
+            # Of an array, and of an indexed one.
             dtype = source.dtype
         if dtype is None and not hasattr(source, "dtype"):
             # Python numbers mean float32 and int32, as in kernels.
@@ -420,6 +421,12 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         dtype, ndim = key if isinstance(key, tuple) else (key, 1)
         if get_origin(ndim) is Literal:  # type: ignore[comparison-overlap]
             (ndim,) = get_args(ndim)
+        if isinstance(dtype, type) and not isinstance(dtype, (CompositeClass, StructClass)):
+            try:
+                dtype_of(dtype)
+            except TypeError:
+                # What uses the annotation says so: a module with one that nothing uses is imported.
+                return ArrayAnnotation(dtype, ndim)
         return cls(dtype=dtype, ndim=ndim)
 
     @classmethod
@@ -758,6 +765,10 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
     __imod__ = _operator("mod", in_place=True)
     __ipow__ = _operator("pow", in_place=True)
     __neg__ = _operator("neg")
+
+    def __ctype__(self) -> array:
+        """The array, as `set_param_at_index_from_ctype` of a recorded launch takes it."""
+        return self
 
     def __pos__(self) -> array:
         return self.copy()

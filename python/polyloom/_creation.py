@@ -273,6 +273,9 @@ def empty_like(
     retain_grad: bool = False,
 ) -> array:
     """An uninitialised array with the shape and type of `src`, on its device unless another is given."""
+    if isinstance(src, IndexedArray):
+        where = src.device if device is None else device
+        return empty(src.shape, src.dtype, where, bool(requires_grad), retain_grad=retain_grad)
     if not isinstance(src, array):
         src = array(src, copy=False, device="cpu")
         device = get_device(device)

@@ -57,8 +57,8 @@ class CompileError(SyntaxError, RuntimeError):
 
     def __new__(cls, diagnostics: list[Diagnostic], *_: Any) -> CompileError:
         first = next((d for d in diagnostics if d.severity == "error"), None)
-        is_undefined = cls is CompileError and first is not None and first.code == "PL0201"
-        return super().__new__(UndefinedNameError if is_undefined else cls)
+        code = first.code if cls is CompileError and first is not None else ""
+        return super().__new__(_BY_CODE.get(code, cls))
 
     def __init__(self, diagnostics: list[Diagnostic], rendered: str, text: str | None) -> None:
         first = next((d for d in diagnostics if d.severity == "error"), None)
@@ -79,6 +79,14 @@ class CompileError(SyntaxError, RuntimeError):
 
 class UndefinedNameError(CompileError, KeyError):
     """A kernel was rejected for a name that is not defined, which is a `KeyError` as in Warp."""
+
+
+class TypeMismatchError(CompileError, TypeError, ValueError):
+    """A kernel was rejected for a value of another type than is needed, which in Warp is a `TypeError` or a
+    `ValueError`."""
+
+
+_BY_CODE: dict[str, type[CompileError]] = {"PL0201": UndefinedNameError, "PL0101": TypeMismatchError}
 
 
 def _beside_the_line(first: Diagnostic, diagnostics: list[Diagnostic], rendered: str) -> str:
@@ -117,6 +125,10 @@ class ArgumentError(TypeError, RuntimeError):
 
     It is a `TypeError` as for a call of Python's, and a `RuntimeError` as for a launch of Warp's.
     """
+
+
+class StructError(TypeError, RuntimeError):
+    """A class cannot be a struct: a `TypeError` by what it is, and a `RuntimeError` as in Warp."""
 
 
 class ArgumentOverflowError(OverflowError, RuntimeError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 import weakref
 from collections.abc import Callable
 from json import loads
@@ -14,18 +15,21 @@ from polyloom._config import config
 from polyloom._errors import CompileError, Diagnostic
 from polyloom._fusion import FloatMode, Fusion, GroupList, trampoline
 from polyloom._fusion_drawing import drawn
-from polyloom._fusion_names import FUSION, source_of
+from polyloom._fusion_names import source_of
 from polyloom._fusion_rewrite import is_text_of
+from polyloom._fusion_text import FUSION
 
 __all__ = ["fuse", "stats"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _fusions: weakref.WeakSet[Fusion] = weakref.WeakSet()
+# A set that another thread adds to cannot be gone through.
+_fusions_lock = threading.Lock()
 
 
 class CacheInfo(NamedTuple):
-    """What a fused function has compiled and how often that was used.
+    """Counts what a fused function has compiled, and how often that was used.
 
     Attributes
     ----------
@@ -72,7 +76,7 @@ def fuse(
     function : callable
         A function, static method or class method that is defined in a file or a notebook cell.
     strict : bool
-        Raise `CompileError` at the first call if not all calls run as one kernel.
+        Raise `CompileError` at the first call if not all captured calls are one group.
     fuse : bool
         With `False`, run each op by itself, to compare.
     float_mode : {"strict", "contract", "fast"}, optional
@@ -140,7 +144,8 @@ def fuse_function(function: Any, *, is_strict: bool, is_on: bool, float_mode: Fl
     functools.update_wrapper(made, function)
     made.__doc__ = function.__doc__
     fusion.function = made
-    _fusions.add(fusion)
+    with _fusions_lock:
+        _fusions.add(fusion)
     surface = {
         FUSION: fusion,
         "explain": functools.partial(_explain, fusion),
@@ -179,7 +184,7 @@ def _check_kind(function: FunctionType, lines: list[str]) -> None:
 
 
 def _explain(fusion: Fusion, *arguments: Any, json: bool = False, **named: Any) -> Any:
-    """Says which calls run as one kernel, and which statements end chains: as text with carets, or as plain data.
+    """Says which calls run as one group, and which statements end chains: as text with carets, or as plain data.
 
     With arguments the function runs once with them, and for each group follow its kernels with their sizes, and what
     the planner has weighed: the two costs of each choice, and what it chose.
@@ -259,7 +264,9 @@ def stats() -> dict[str, int]:
     ['analyses', 'calls', 'group_runs', 'guard_failures', 'originals']
     """
     totals = dict.fromkeys(("calls", "group_runs", "guard_failures", "originals", "analyses"), 0)
-    for fusion in list(_fusions):
+    with _fusions_lock:
+        alive = list(_fusions)
+    for fusion in alive:
         info = _cache_info(fusion)
         totals["calls"] += info.hits
         totals["analyses"] += info.misses

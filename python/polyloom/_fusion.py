@@ -29,6 +29,7 @@ from polyloom._fusion_numpy import (
 )
 from polyloom._fusion_rewrite import FunctionRewriter, compiled
 from polyloom._fusion_text import TextIndex, definition
+from polyloom._kernel_op import KernelOp
 from polyloom._source_units import unit_of
 from polyloom._tensor import ArgumentCheck, argument_check
 
@@ -69,6 +70,11 @@ class Version:
         # For each group, the guard that tells if the names of its ops are still what they were.
         self.names: list[Any] = []
 
+    def release(self) -> None:
+        """Lets the groups go, and what the analysis has found."""
+        self.groups, self.callees, self.names = [], [], []
+        self.captured, self.plan = None, {"groups": [], "plain": []}
+
     def is_current(self) -> bool:
         """True if every name still refers to the object that it did."""
         for where, name, value in self.resolver.guards:
@@ -90,7 +96,7 @@ class Version:
 
 
 class Fusion:
-    """What belongs to a fused function: its original, its analyses, and counters."""
+    """The state of a fused function: its original, its analyses, and counters."""
 
     def __init__(
         self,
@@ -106,7 +112,7 @@ class Fusion:
         self.float_mode = float_mode
         # Parameters and globals that are not taken to be arrays; nothing if NumPy is not captured.
         self.others: set[str] | None = assumed_numbers(original) if has_numpy else None
-        # What annotations declare of arguments, which each call is compared with.
+        # Compares the arguments of each call with their annotations.
         self.check_arguments = argument_check(original)
         self.names = original.__globals__
         self.function: FunctionType = original
@@ -115,9 +121,11 @@ class Fusion:
         # Versions that `forget` has dropped.
         self.n_forgotten = 0
         self.is_forgotten = False
+        # First calls without an array, which were not analysed.
+        self.n_postponed = 0
         text = "".join(lines)
         self.prefix = next(name for n in itertools.count() if (name := "_loom" + "_" * n) not in text)
-        # What the code of each version reads when it is entered.
+        # The code of each version reads its tuple when it is entered.
         self.versions: list[tuple[Any, ...]] = []
         self.analyses: list[Version] = []
         self.lock = threading.RLock()
@@ -134,12 +142,25 @@ class Fusion:
         """Analyses the function, and calls it."""
         with self.lock:
             if not self.analyses or self.is_forgotten:
-                self.is_forgotten = False
                 if self.others is not None:
                     arrays = array_names(self.original, arguments, named)
+                    if not arrays and self.n_postponed < MAX_VERSIONS:
+                        # A call without arrays tells nothing of those that come later.
+                        self.n_postponed += 1
+                        self.n_kept_out += 1
+                        return self.original(*arguments, **named)
                     self.others = set(parameters_of(self.original)) - arrays
+                self.is_forgotten = False
                 self.renew(len(self.versions) - 1)
         return self.function(*arguments, **named)
+
+    def call_original(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Calls the function as it is written."""
+        self.count()
+        self.n_kept_out += 1
+        if self.check_arguments is not None:
+            self.check_arguments.of_call(arguments, named)
+        return self.original(*arguments, **named)
 
     # The rewritten code calls these three, where a group does not run.
 
@@ -219,6 +240,10 @@ class Fusion:
             # Calls that are running read what their version has.
             self.is_forgotten = True
             self.n_forgotten = len(self.versions)
+            # Code of an older version reads what it has once, when it is entered: nothing enters one so old.
+            for old in range(len(self.versions) - MAX_VERSIONS):
+                self.versions[old] = ()
+                self.analyses[old].release()
             for analysis in self.analyses:
                 for group in analysis.groups:
                     group.native.cache_clear()
@@ -227,8 +252,9 @@ class Fusion:
     def analysed(self) -> Version:
         """The latest analysis."""
         with self.lock:
-            if not self.analyses:
-                self.renew(-1)
+            if not self.analyses or self.is_forgotten:
+                self.is_forgotten = False
+                self.renew(len(self.versions) - 1)
             return self.analyses[-1]
 
     def renew(self, version: int) -> None:
@@ -266,6 +292,8 @@ class Fusion:
         code, plan = self.original.__code__, analysis.plan
         node = definition(self.lines, code)
         free = (*code.co_freevars, self.prefix)
+        if plan["shows_names"]:
+            return _forwarding(self, "call_original"), ()
         if not plan["groups"]:
             node.body = [*_with_reading(node.body, self.prefix, self.check_arguments)]
             return compiled(node, code, free, _private_class(self.original), self.original.__qualname__), ()
@@ -386,7 +414,8 @@ def _call(member: dict[str, Any], callee: Callable[..., Any]) -> tuple[Any, ...]
     arguments = [_operand(each) for each in member["arguments"]]
     named = {name: _operand(each) for name, each in member["keywords"]}
     if member["op"] is None:
-        return member["path"].rpartition(".")[2], arguments, named
+        called = callee if isinstance(callee, KernelOp) else member["path"].rpartition(".")[2]
+        return called, arguments, named
     given: dict[str, Any] = {}
     is_many = len(set(member["parameters"])) < len(member["parameters"])
     for name, value in zip(member["parameters"], [*arguments, *named.values()], strict=True):
@@ -441,17 +470,7 @@ def trampoline(fusion: Fusion) -> FunctionType:
     """A function in place of the original, which analyses that when it is first called."""
     original = fusion.original
     code = original.__code__
-    free = (*code.co_freevars, fusion.prefix)
-    # Names of the closure that are not read would not be in the code.
-    text = (
-        f"def {code.co_name}(*arguments, **named):\n"
-        f"    if False: ({', '.join(free)},)\n"
-        f"    return {fusion.prefix}.first_call(arguments, named)\n"
-    )
-    node = cast(ast.FunctionDef, ast.parse(text).body[0])
-    start = compiled(
-        node, code.replace(co_filename="<polyloom.fuse>", co_firstlineno=1), free, None, original.__qualname__
-    )
+    start = _forwarding(fusion, "first_call")
     cells = dict(zip(code.co_freevars, original.__closure__ or (), strict=True))
     cells[fusion.prefix] = types.CellType(fusion)
     # Every version has the same names in its closure, in the order of their text.
@@ -465,3 +484,18 @@ def trampoline(fusion: Fusion) -> FunctionType:
     function.__kwdefaults__ = original.__kwdefaults__
     fusion.start = start
     return function
+
+
+def _forwarding(fusion: Fusion, method: str) -> CodeType:
+    """The code that hands a call on to a method."""
+    code = fusion.original.__code__
+    free = (*code.co_freevars, fusion.prefix)
+    # Names of the closure that are not read would not be in the code.
+    text = (
+        f"def {code.co_name}(*arguments, **named):\n"
+        f"    if False: ({', '.join(free)},)\n"
+        f"    return {fusion.prefix}.{method}(arguments, named)\n"
+    )
+    node = cast(ast.FunctionDef, ast.parse(text).body[0])
+    place = code.replace(co_filename="<polyloom.fuse>", co_firstlineno=1)
+    return compiled(node, place, free, None, fusion.original.__qualname__)

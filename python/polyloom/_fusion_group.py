@@ -25,6 +25,13 @@ class RefusedGroup:
     """A group of calls that would be errors: it runs nothing, so that they run as they are written."""
 
     n_runs = 0
+    is_planned = False
+
+    def cache_info(self) -> tuple[int, int, int]:
+        return 0, 0, 0
+
+    def cache_clear(self) -> None:
+        pass
 
     def __call__(self, *values: Any) -> None:
         return None
@@ -33,7 +40,7 @@ class RefusedGroup:
         return False
 
     def __getattr__(self, name: str) -> Any:
-        if name in _FORMS or name in ("_identity", "_explanation"):
+        if name in _FORMS or name in ("_identity", "_explanation", "tensor_graph"):
             raise TypeError("the group has no code: an op does not take what a call of it gives")
         raise AttributeError(name)
 
@@ -105,7 +112,7 @@ class Group:
 def declared_values(
     slots: list[Any], annotations: dict[str, TensorAnnotation], node: ast.FunctionDef, code: CodeType
 ) -> Callable[[], tuple[Any, ...]] | None:
-    """What gives a group values of the types that annotations declare; None if not all of them are declared.
+    """Makes the function that gives values of the types that annotations declare; None if not all of them are declared.
 
     Parameters
     ----------

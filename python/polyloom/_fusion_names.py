@@ -1,4 +1,4 @@
-"""What the names of a fused function refer to, and the guards that hold them to it."""
+"""Resolves the names of a fused function, and makes the guards that hold them to what they refer to."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from polyloom._fusion_text import FUSION
+from polyloom._kernel_op import KernelOp
 from polyloom._source_units import lines_of, unit_of
-
-# The attribute of a fused function that has what belongs to it.
-FUSION = "__polyloom_fusion__"
 
 # The modules whose functions have effects that analysis knows by their names.
 _LIBRARIES = ("numpy", "math", "typing")
@@ -63,7 +62,7 @@ class NameResolver:
         self.objects: dict[str, Any] = {} if around is None else around.objects
 
     def name(self, name: str) -> tuple[Any, ...] | None:
-        """What a global or a name of the closure refers to: a kind and what belongs to it, or nothing."""
+        """Resolves a global or a name of the closure: to a kind and what belongs to it, or to nothing."""
         names = self.function.__globals__
         where: tuple[Any, str | None]
         if name in self.cells:
@@ -95,7 +94,7 @@ class NameResolver:
         return id(names) if name in names and name not in self.cells else None
 
     def member(self, path: str, name: str) -> tuple[Any, ...] | None:
-        """What a member of a module refers to, likewise."""
+        """Resolves a member of a module, likewise."""
         module = sys.modules.get(path)
         if module is None:
             return None
@@ -122,6 +121,10 @@ class NameResolver:
         if type(value) is ModuleType:
             path = value.__name__
             return ("path", path) if sys.modules.get(path) is value else None
+        if type(value) is KernelOp and len(value.outputs) == 1:
+            path = f"<kernel>.{id(value)}.{value.__name__}"
+            self.objects[path] = value
+            return ("path", path)
         if not _has_plain_name(value):
             return None
         name = getattr(value, "__name__", None)
@@ -129,7 +132,7 @@ class NameResolver:
             return None
         for library in ("polyloom.ops", "polyloom", *_LIBRARIES):
             module = sys.modules.get(library)
-            # What is not of the table of ops is made of such calls, as `topk` is.
+            # A function that the table of ops lacks is made of its ops, as `topk` is.
             is_made = library == "polyloom.ops" and type(value) is FunctionType
             if module is not None and not is_made and vars(module).get(name, _MISSING) is value:
                 self.objects[f"{library}.{name}"] = value

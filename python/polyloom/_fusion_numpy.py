@@ -15,7 +15,7 @@ VIEWS = ("reshape", "transpose", "permute", "slice")
 
 
 def callee_of(path: str, objects: Mapping[str, Any]) -> Callable[..., Any]:
-    """What a path of a plan calls."""
+    """Returns the function that a path of a plan names."""
     module, _, name = path.rpartition(".")
     if module == "operator":
         return getattr(operator, name)  # type: ignore[no-any-return]

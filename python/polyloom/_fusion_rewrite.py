@@ -201,7 +201,9 @@ class FunctionRewriter(ast.NodeTransformer):
         self.found += 1
         number, at = place
         group = self.plan["groups"][number]
-        make = self._first if group["moment"] == "first" else self._last
+        # The first call and the last one of a helper that is the whole group are in one place.
+        is_first = group["moment"] == "first" or len(group["sites"]) == 1
+        make = self._first if is_first else self._last
         new: ast.expr = _at(make(node, number, at), node)
         self._left[number] -= 1
         if not self._left[number]:
@@ -215,8 +217,7 @@ class FunctionRewriter(ast.NodeTransformer):
         prelude: list[ast.expr] = []
         replaced: dict[int, ast.expr] = {}
         # The object whose method is called is an argument itself.
-        path = self.plan["groups"][number]["members"][site["result"]]["path"]
-        is_function = isinstance(node, ast.Call) and not path.startswith("ndarray.")
+        is_function = isinstance(node, ast.Call) and not site["is_method"]
         if is_function and any(each["may_run_code"] for each in site["evaluated"]):
             callee = self._name(f"f{number}_{at}")
             prelude.append(ast.NamedExpr(_store(callee), cast(ast.Call, node).func))
@@ -305,13 +306,14 @@ class FunctionRewriter(ast.NodeTransformer):
         on, held = self._name(f"on{number}"), self._name(f"v{number}")
         values = self._slots(number, site["n_slots"])
         runner = _load(self._name(f"g{number}"))
+        n_before, latest = min(site["members"]), max(site["members"])
+        check = ast.Call(ast.Attribute(runner, "check", ast.Load()), [ast.Constant(latest), *values], [])
         if at == 0:
-            check = ast.Call(ast.Attribute(runner, "check", ast.Load()), [ast.Constant(0), *values], [])
             test: ast.expr = ast.NamedExpr(_store(on), ast.BoolOp(ast.And(), [_load(self._name("on")), check]))
             return _last_of([*prelude, ast.IfExp(test, ast.Constant(None), self._refused(number, original))])
         # The members so far have not run yet, and do where the group does not.
         made = self._name(f"m{number}")
-        arguments = [ast.Constant(self.version), ast.Constant(number), ast.Constant(at), *values]
+        arguments = [ast.Constant(self.version), ast.Constant(number), ast.Constant(n_before), *values]
         run = ast.Call(ast.Attribute(_load(self.prefix), "run_calls", ast.Load()), arguments, [])
         restored: list[ast.expr] = [ast.NamedExpr(_store(made), run)]
         # Results that this site or those around it have evaluated, and keep.
@@ -319,7 +321,7 @@ class FunctionRewriter(ast.NodeTransformer):
             (self._name(f"g{number}_h{each['member']}"), each["member"])
             for around in group["sites"][at:]
             for each in around["evaluated"]
-            if each["member"] is not None and each["member"] < at
+            if each["member"] is not None and each["member"] < n_before
         ]
         for name, member in [*site["holders"], *nested]:
             value = ast.Subscript(_load(made), ast.Constant(member), ast.Load())
@@ -327,7 +329,6 @@ class FunctionRewriter(ast.NodeTransformer):
         restored.append(ast.NamedExpr(_store(on), ast.Constant(False)))
         slow = _last_of([ast.IfExp(_load(on), _last_of(restored), ast.Constant(None)), original])
         if at + 1 < len(group["sites"]):
-            check = ast.Call(ast.Attribute(runner, "check", ast.Load()), [ast.Constant(at), *values], [])
             test = ast.BoolOp(ast.And(), [_load(on), check])
             return _last_of([*prelude, ast.IfExp(test, ast.Constant(None), slow)])
         call = ast.NamedExpr(_store(held), ast.Call(runner, values, []))

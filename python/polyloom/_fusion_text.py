@@ -7,6 +7,9 @@ from types import CodeType
 
 Position = tuple[int, int, int, int]
 
+# The attribute of a fused function that has what belongs to it.
+FUSION = "__polyloom_fusion__"
+
 
 class TextIndex:
     """Positions in a text as CPython's trees have them, by offsets in bytes."""

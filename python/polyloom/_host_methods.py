@@ -70,8 +70,19 @@ def _comparison(compare: Callable[[Any, Any], Any], symbol: str) -> Callable[...
 
 
 def _reduction(name: str, doc: str) -> Callable[..., Any]:
-    def reduce(self: HostMethods, axis: int | tuple[int, ...] | None = None) -> Any:
+    def reduce(
+        self: HostMethods,
+        axis: int | tuple[int, ...] | None = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **other: Any,
+    ) -> Any:
         here = cast("array", self)
+        if dtype is not None or out is not None or other:
+            given = [each for each, value in (("dtype", dtype), ("out", out)) if value is not None]
+            names = ", ".join([*given, *other])
+            raise TypeError(f"`{name}` of a loom.array takes axis and keepdims, not {names}: use x.numpy().{name}(…)")
         if isinstance(here.dtype, StructClass) or (isinstance(here.dtype, CompositeClass) and name in ("any", "all")):
             raise TypeError(f"elements of type {name_of(here.dtype)} have no `{name}`: take it of their parts")
         axes = tuple(range(here.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
@@ -82,8 +93,8 @@ def _reduction(name: str, doc: str) -> Callable[..., Any]:
         elements = here._elements()
         if isinstance(here.dtype, DType):
             elements = readable(elements, here.dtype)
-        found = getattr(np, name)(elements, axis=axes)
-        if len(set(axes)) < here.ndim:
+        found = getattr(np, name)(elements, axis=axes, keepdims=keepdims)
+        if len(set(axes)) < here.ndim or keepdims:
             dtype = here.dtype if isinstance(here.dtype, CompositeClass) and name != "mean" else None
             return here._new(np.asarray(found), dtype)
         if isinstance(here.dtype, CompositeClass):
@@ -97,6 +108,10 @@ def _reduction(name: str, doc: str) -> Callable[..., Any]:
         ----------
         axis : int or tuple of int, optional
             The axes to go along, which the result is without; all by default, which gives a number or an element.
+        keepdims : bool
+            The result has these axes, of extent 1.
+        dtype, out
+            None: NumPy's functions pass them on (`np.sum(x)`).
         """
     return reduce
 
@@ -139,6 +154,16 @@ class HostMethods(WithGradient):
     def __iter__(self) -> Iterator[Any]:
         here = cast("array", self)
         return (here[index] for index in range(len(here)))
+
+    def __matmul__(self, other: Any) -> Any:
+        from polyloom import ops
+
+        return ops.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        from polyloom import ops
+
+        return ops.matmul(other, self)
 
     def __abs__(self) -> array:
         from polyloom import _builtins

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyloom import _native
-from polyloom._annotations import ArrayAnnotation
+from polyloom._annotations import ArrayAnnotation, name_of
 from polyloom._arrays import _element_type, _elements_for, array
 from polyloom._devices import Device
 from polyloom._scalars import int32
@@ -186,18 +186,22 @@ class IndexedArray(Struct, metaclass=IndexedArrayClass):
         return f"{type(self).__name__}({self.numpy()!r})"
 
 
-_known: dict[_native.StructType, StructClass] = {}
+_known: dict[Any, StructClass] = {}
 
 
 def _class(dtype: Any, ndim: int) -> StructClass:
     dtype = _element_type(dtype)
-    ty = _native.StructType.indexed_array(dtype, ndim)
-    if ty not in _known:
+    # Of structs they are there outside kernels alone: the compiler has no type for them.
+    is_of_structs = isinstance(dtype, StructClass)
+    ty = None if is_of_structs else _native.StructType.indexed_array(dtype, ndim)
+    key = (dtype, ndim) if ty is None else ty
+    if key not in _known:
         fields = {"data": ArrayAnnotation(dtype, ndim)}
         fields |= {f"indices{axis}": ArrayAnnotation(int32, 1) for axis in range(ndim)}
         members = {"_type": ty, "_fields": fields, "_dtype": numpy_dtype_of(fields)}
-        _known[ty] = IndexedArrayClass(ty.name, (IndexedArray,), members)
-    return _known[ty]
+        name = f"indexedarray(dtype={name_of(dtype)}, ndim={ndim})" if ty is None else ty.name
+        _known[key] = IndexedArrayClass(name, (IndexedArray,), members)
+    return _known[key]
 
 
 def class_of_type(ty: _native.StructType) -> StructClass:

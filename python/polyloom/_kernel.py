@@ -207,9 +207,32 @@ def specialise(
         raise TypeError("Return annotations are not allowed on @wp.overload stubs, because kernels give no value")
     known = frame.f_locals.get(kernel.__name__, kernel.__globals__.get(kernel.__name__))
     if not isinstance(known, _native.Kernel):
+        known = _generic_kernel(kernel)
+    if known is None:
         raise TypeError(f"@overload finds no kernel {kernel.__name__!r}: define the generic kernel first")
     _overload(known, annotations)
     return known
+
+
+# Where a module keeps its generic kernels by the names of their functions and their own, for `@overload` of one whose
+# name means something else by then.
+_GENERIC = "__polyloom_generic_kernels__"
+
+
+def _note_generic(kernel: _native.Kernel, function: Callable[..., Any]) -> None:
+    if kernel.is_generic:
+        is_local = "<locals>" in function.__qualname__
+        of_function = function.__globals__.setdefault(_GENERIC, {}).setdefault(function.__qualname__, {})
+        of_function[kernel.key] = None if is_local else kernel
+
+
+def _generic_kernel(function: Callable[..., Any]) -> _native.Kernel | None:
+    """The generic kernel of the function of this name in the module."""
+    found = function.__globals__.get(_GENERIC, {}).get(function.__qualname__, {})
+    if len(found) > 1:
+        keys = ", ".join(repr(key) for key in found)
+        raise RuntimeError(f"Ambiguous kernel lookup: {function.__qualname__} is the function of the kernels {keys}")
+    return next(iter(found.values()), None)
 
 
 def _overload(kernel: _native.Kernel, types: Sequence[Any] | Mapping[str, Any] | None) -> _native.Kernel:
@@ -332,6 +355,7 @@ def _make(make: Any, function: Callable[..., Any], options: dict[str, Any]) -> A
         vars(made).update(options={k: v for k, v in options.items() if k != "module"}, module=module)
         if options.get("name") is not None:
             vars(made)["_key"] = options["name"]
+        _note_generic(made, function)
     for found in getattr(made, "warnings", ()):
         text = f"{found.message} [{found.code}]" + (f": {found.help}" if found.help else "")
         _warn(function, found.file, found.line, text)

@@ -22,6 +22,8 @@ class KernelOp:
     ----------
     kernel : Kernel
         What runs.
+    outputs : list of str
+        The parameters that it makes.
     """
 
     # The kernel kind of the table of ops.
@@ -32,10 +34,16 @@ class KernelOp:
     ) -> None:
         self._function = KernelFunction(kernel, outputs, dim)
         self.kernel = kernel
+        self.outputs = self._function.outputs
         self.__name__ = self.__qualname__ = kernel.key
         self.__doc__ = f"Kernel '{kernel.signature}' as a function of ({', '.join(self._function.inputs)})."
 
     def __call__(self, *inputs: Any) -> Any:
+        if any(isinstance(each, _native.TracedBase) for each in inputs):
+            raise TypeError(
+                f"`{self.__name__}` is a kernel of the program, which has no gradient as an op: write it by ops, or "
+                "record its launch on a loom.Tape"
+            )
         is_torch = any(type(each).__module__.partition(".")[0] == "torch" for each in inputs)
         bound = self._function.bind(inputs)
         device = next((each.device for each in inputs if isinstance(each, array) and each.device != "cpu"), "cpu")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyloom import _native, _scalars
-from polyloom._structs import Struct
+from polyloom._structs import Struct, plain
 from polyloom._views import View, view_of
 
 _FLOATS = ("bfloat16", "float16", "float32", "float64")
@@ -138,13 +138,13 @@ def place_for(facts: tuple[int, str, list[int], bool]) -> View | None:
 def add_to_field(value: Any, path: Path, number: Any) -> None:
     """Adds to a number or a vector that is a field of a struct."""
     value, _ = followed(value, path[:-1])
-    setattr(value, path[-1], np.asarray(getattr(value, path[-1])) + number)
+    setattr(value, path[-1], np.asarray(plain(getattr(value, path[-1]))) + number)
 
 
 def clear_field(value: Any, path: Path) -> None:
     """Sets a number or a vector that is a field of a struct to zero."""
     value, _ = followed(value, path[:-1])
-    setattr(value, path[-1], np.zeros_like(getattr(value, path[-1])))
+    setattr(value, path[-1], np.zeros_like(plain(getattr(value, path[-1]))))
 
 
 def check_like(value: Struct, other: Any) -> None:

@@ -7,8 +7,10 @@ compiler says, and whether a kernel made before is right for a function: by all 
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 import math
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
@@ -23,6 +25,7 @@ from polyloom._builtins import Builtin, tid  # type: ignore[attr-defined]
 from polyloom._composites import Composite, CompositeClass
 from polyloom._creation import empty
 from polyloom._devices import Device, DeviceLike, get_device
+from polyloom._errors import CompileError
 from polyloom._indexed import IndexedArray
 from polyloom._kernel import _cells, _make, _unit_of
 from polyloom._scalars import DType, TypedConstant, bfloat16, dtype_of, type_of
@@ -201,7 +204,13 @@ def _compiled(
     if source is not None:
         is_lambda = function.__name__ == "<lambda>"
         callee = _native.Function(*source, None) if is_lambda else _make(_native.Function, function, {})
-    results = _native.result_types(callee, [operand.type for operand in operands])
+    try:
+        results = _native.result_types(callee, [operand.type for operand in operands])
+    except CompileError as error:
+        # In the call of the function, not in what it does.
+        if isinstance(callee, _native.Function) and all(found.file == "<map>" for found in error.diagnostics):
+            raise TypeError(_misfit(function, operands)) from error
+        raise
     if not results:
         raise TypeError("map() makes arrays of what the function returns. The provided function must return a value")
     if out is not None and len(out) != len(results) and len(out) > 1:
@@ -226,6 +235,17 @@ def _compiled(
         while len(_kept) > _N_KEPT:
             _kept.popitem(last=False)
     return made
+
+
+def _misfit(function: Any, operands: tuple[_Operand, ...]) -> str:
+    """What is wrong with a call of the function for operands of these types."""
+    python = getattr(function, "func", function)
+    n = len(inspect.signature(python).parameters)
+    if n != len(operands):
+        return f"Number of input arguments ({len(operands)}) does not match expected number of function arguments ({n})"
+    name = re.sub(r"\W", "_", python.__qualname__)
+    types = ", ".join(name_of(operand.type) for operand in operands)
+    return f"Function {name} does not support the provided argument types {types}"
 
 
 _lambdas: OrderedDict[tuple[str, CodeType], _native.SourceUnit] = OrderedDict()

@@ -21,7 +21,8 @@ from polyloom._absent import Absent, RefusedStruct
 from polyloom._composites import CompositeClass, argument, class_of
 from polyloom._composites import _number as _converted
 from polyloom._devices import get_device
-from polyloom._scalars import DType, bfloat16, bool_, dtype_of
+from polyloom._errors import StructError
+from polyloom._scalars import DType, TypedConstant, bfloat16, bool_, dtype_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,7 +98,9 @@ class Struct(metaclass=StructClass):
         try:
             value = _field_value(ty, value)
         except (TypeError, ValueError, OverflowError) as error:
-            raise type(error)(f"the field {name!r} of {cls.__name__} {error}") from None
+            told = str(error)
+            where = f"Struct field {name!r}" if told.startswith("expects") else f"the field {name!r} of {cls.__name__}"
+            raise type(error)(f"{where} {told}") from None
         object.__setattr__(self, name, value)
 
     def assign(self, value: Any) -> None:
@@ -112,13 +115,17 @@ class Struct(metaclass=StructClass):
         get_device(device)
         return copy_of(self)
 
+    def __ctype__(self) -> Any:
+        """A copy, as `set_param_at_index_from_ctype` of a recorded launch takes it."""
+        return copy_of(self)
+
     def numpy_value(self) -> tuple[Any, ...]:
         """The values of the fields as NumPy takes an element of `numpy_dtype`."""
         type(self).numpy_dtype()
         return record(self)
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in type(self)._fields)
+        fields = ", ".join(f"{name}={plain(getattr(self, name))!r}" for name in type(self)._fields)
         return f"{type(self).__name__}({fields})"
 
 
@@ -150,13 +157,13 @@ def struct(cls: type[T]) -> type[T]:
     (vec3([0.0, 0.0, 0.5]), array([2., 0.], dtype=float32))
     """
     if isinstance(cls, StructClass) and "_type" not in vars(cls):
-        raise TypeError(f"the struct {cls.__name__} has a base class: declare all fields in the struct itself")
+        raise _has_base(cls)
     if isinstance(cls, StructClass):
         raise TypeError(f"{cls.__name__} is a struct already: decorate it once")
     if not isinstance(cls, type):
         raise TypeError(f"@struct takes a class, not {cls!r}")
     if cls.__bases__ != (object,):
-        raise TypeError(f"the struct {cls.__name__} has a base class: declare all fields in the struct itself")
+        raise _has_base(cls)
     scope = sys._getframe(1).f_locals
     annotations = inspect.get_annotations(cls, locals=dict(scope) | vars(cls), eval_str=True)
     for name, annotation in annotations.items():
@@ -180,6 +187,13 @@ def struct(cls: type[T]) -> type[T]:
     # Definitions that are equal are one type of the compiler; the arrays of any of them are arrays of all.
     _classes.setdefault(ty, made)
     return made  # type: ignore[no-any-return]
+
+
+def _has_base(cls: type) -> StructError:
+    return StructError(
+        f"the struct {cls.__name__} has a base class: declare all fields in the struct itself. Warp structs must be "
+        "defined as base classes"
+    )
 
 
 _classes: dict[_native.StructType, StructClass] = {}
@@ -234,17 +248,19 @@ def _zero(ty: Any) -> Any:
     if isinstance(ty, CompositeClass):
         return ty(*(0,) * ty._length_)
     if isinstance(ty, DType):
-        return False if ty is bool_ else 0.0 if _is_float(ty) else 0
+        # As in Warp: it says its type until it is assigned a number that has none.
+        return False if ty is bool_ else ty()
     return None
-
-
-def _is_float(ty: DType) -> bool:
-    return ty is bfloat16 or ty.numpy.kind == "f"
 
 
 def _field_value(ty: Any, value: Any) -> Any:
     """A value as a field of this type holds it; what is wrong with it as the end of a sentence."""
     if isinstance(ty, StructClass):
+        is_indexed = hasattr(ty, "dtype")
+        if is_indexed and hasattr(type(value), "_fields") and hasattr(value, "indices"):
+            _check_elements(ty, value.dtype, value.ndim)
+        elif is_indexed and not isinstance(value, Struct):
+            raise TypeError(f"expects a Warp indexed array, got {type(value).__name__}")
         if not isinstance(value, Struct) or type(value)._type != ty._type:
             raise TypeError(f"must be {ty.__name__}, not {type(value).__name__}")
         return copy_of(value)
@@ -262,10 +278,17 @@ def _scalar_value(ty: DType, value: Any) -> Any:
         raise TypeError(f"must be {ty.name}, not {type(value).__name__}") from None
     except OverflowError as error:
         raise OverflowError(f"is {error}") from None
+    if type(value) is ty and ty is not bool_:
+        return value
     if ty is bool_ or ty is bfloat16:
         return number
     with np.errstate(over="ignore"):  # beyond the type's largest number is infinity
         return ty.numpy.type(number).item()
+
+
+def plain(value: Any) -> Any:
+    """A number without its type."""
+    return value.value if isinstance(value, TypedConstant) else value
 
 
 def _array_value(ty: Any, value: Any) -> Any:
@@ -273,12 +296,19 @@ def _array_value(ty: Any, value: Any) -> Any:
 
     if value is None:
         return None
-    if isinstance(value, array) and (_name(value.dtype), value.ndim) != (_name(ty.dtype), ty.ndim):
-        given = f"array(dtype={_name(value.dtype)}, ndim={value.ndim})"
-        raise TypeError(f"must be array(dtype={_name(ty.dtype)}, ndim={ty.ndim}), not {given}")
-    if not any(hasattr(value, name) for name in ("__array_interface__", "__dlpack__")):
-        raise TypeError(f"must be an array, not {type(value).__name__}")
+    if isinstance(value, array):
+        _check_elements(ty, value.dtype, value.ndim)
+    elif not any(hasattr(value, name) for name in ("__array_interface__", "__dlpack__")):
+        raise TypeError(f"expects a Warp array, got {type(value).__name__}: make one of it with loom.array(…)")
     return value
+
+
+def _check_elements(ty: Any, dtype: Any, ndim: int) -> None:
+    """Refuses an array of another type for a field."""
+    if _name(dtype) != _name(ty.dtype):
+        raise TypeError(f"expects dtype {_name(ty.dtype)}, got {_name(dtype)}")
+    if ndim != ty.ndim:
+        raise TypeError(f"expects an array with {ty.ndim} dimension(s), got {ndim} dimension(s)")
 
 
 def _name(dtype: Any) -> str:
@@ -307,7 +337,9 @@ def record(value: Any) -> tuple[Any, ...]:
             field = record(field)
         elif isinstance(ty, CompositeClass):
             field = field._storage.tolist() if ty._wp_scalar_type_ is not bfloat16 else field._storage
-        elif not isinstance(ty, DType):
+        elif isinstance(ty, DType):
+            field = plain(field)
+        else:
             field = _place_of(field)
         fields.append(field)
     return tuple(fields)
@@ -349,6 +381,8 @@ def _key_of(place: Any) -> Any:
 def records(value: Any, cls: StructClass) -> NDArray[Any]:
     """Structs, nested lists of them or a NumPy array, as an array of the struct's `numpy_dtype`."""
     dtype = cls.numpy_dtype()
+    if hasattr(value, "__array__") and not isinstance(value, np.ndarray):
+        value = np.asarray(value)
     if isinstance(value, np.ndarray) and value.dtype != object:
         if value.dtype == dtype:
             return value

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import types
+import typing
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -20,7 +23,7 @@ def _type_name(dtype: Any) -> str:
 
 
 class TensorAnnotation:
-    """What `Tensor[...]` gives: an element type, and the extents if they are declared.
+    """The value of `Tensor[...]`: an element type, and the extents if they are declared.
 
     Attributes
     ----------
@@ -28,26 +31,39 @@ class TensorAnnotation:
         The name of the element type.
     shape : tuple of int and str, or None
         The extents: numbers, or names that stand for one number in all arguments. None if any shape will do.
+    is_optional : bool
+        None will do as well, as of `Tensor[...] | None`.
     """
 
-    def __init__(self, dtype: str, shape: tuple[int | str, ...] | None) -> None:
-        self.dtype, self.shape = dtype, shape
+    def __init__(self, dtype: str, shape: tuple[int | str, ...] | None, is_optional: bool = False) -> None:
+        self.dtype, self.shape, self.is_optional = dtype, shape, is_optional
+
+    def __or__(self, other: Any) -> Any:
+        if other is None or other is type(None):
+            return TensorAnnotation(self.dtype, self.shape, is_optional=True)
+        return NotImplemented
+
+    __ror__ = __or__
 
     def __repr__(self) -> str:
         extents = "" if self.shape is None else "".join(f", {extent!r}" for extent in self.shape)
-        return f"Tensor[{self.dtype}{extents}]"
+        return f"Tensor[{self.dtype}{extents}]" + " | None" * self.is_optional
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.dtype, self.shape, self.is_optional
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TensorAnnotation) and (self.dtype, self.shape) == (other.dtype, other.shape)
+        return isinstance(other, TensorAnnotation) and self._parts() == other._parts()
 
     def __hash__(self) -> int:
-        return hash((self.dtype, self.shape))
+        return hash(self._parts())
 
 
 class Tensor:
     """Declares arguments of a fused function: `Tensor[float32]`, or with extents `Tensor[float32, "n", 128]`.
 
-    A number is the extent that an axis has, a name the same extent wherever it stands. Each call is checked.
+    A number is the extent that an axis has, a name the same extent wherever it stands. The arguments of each call are
+    checked, those that `*args` and `**named` collect too. `Tensor[...] | None`, and a default of None, let None pass.
 
     Raises
     ------
@@ -82,11 +98,25 @@ class Tensor:
 class ArgumentCheck:
     """Compares the arguments of a function with what their annotations declare."""
 
-    def __init__(self, function: str, declared: Sequence[tuple[str, TensorAnnotation]]) -> None:
-        self.function = function
+    def __init__(
+        self, function: FunctionType, declared: Sequence[tuple[str, TensorAnnotation]], collecting: dict[str, str]
+    ) -> None:
+        self.function = function.__name__
         self.names = [name for name, _ in declared]
         self.annotations = dict(declared)
+        self._signature = inspect.signature(function)
+        # Parameters that collect arguments, with the stars before their names.
+        self._collecting = collecting
         self._last: Any = None
+
+    def of_call(self, args: Sequence[Any], named: dict[str, Any]) -> None:
+        """Checks the arguments of a call; what they lack or have too much is for the call to say."""
+        try:
+            bound = self._signature.bind(*args, **named)
+        except TypeError:
+            return
+        bound.apply_defaults()
+        self._compare([bound.arguments[name] for name in self.names])
 
     def __call__(self, *values: Any) -> None:
         # Arguments are mostly like those of the call before.
@@ -101,8 +131,10 @@ class ArgumentCheck:
 
     def _compare(self, values: Sequence[Any]) -> None:
         extents: dict[str, tuple[int, str]] = {}
-        for name, annotation, value in zip(self.names, self.annotations.values(), values, strict=True):
+        for name, annotation, value in self._arguments(values):
             where = f"`{self.function}`: `{name}`"
+            if value is None and annotation.is_optional:
+                continue
             shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
             if shape is None or dtype is None:
                 raise TypeError(f"{where} is {annotation}, and a {type(value).__name__!r} is no tensor")
@@ -122,21 +154,52 @@ class ArgumentCheck:
                 if known != extent:
                     raise ValueError(f"{where} has shape {shape}, and `{declared}` is {known} by `{by}`")
 
+    def _arguments(self, values: Sequence[Any]) -> Iterator[tuple[str, TensorAnnotation, Any]]:
+        """Arguments by name, those that a parameter has collected one by one."""
+        for name, value in zip(self.names, values, strict=True):
+            annotation = self.annotations[name]
+            stars = self._collecting.get(name)
+            if stars == "*":
+                yield from ((f"{name}[{i}]", annotation, each) for i, each in enumerate(value))
+            elif stars == "**":
+                yield from ((key, annotation, each) for key, each in value.items())
+            else:
+                yield name, annotation, value
+
 
 def argument_check(function: FunctionType) -> ArgumentCheck | None:
     """The check of a function whose annotations declare tensors."""
-    declared = []
+    declared, collecting = [], {}
+    parameters = inspect.signature(function).parameters
     for name, annotation in inspect.get_annotations(function).items():
+        if name == "return":
+            continue
         if isinstance(annotation, str):
-            annotation = _evaluated(annotation, function)
-        if name != "return" and isinstance(annotation, TensorAnnotation):
-            declared.append((name, annotation))
-    return ArgumentCheck(function.__name__, declared) if declared else None
+            annotation = _evaluated(name, annotation, function)
+        origin: Any = typing.get_origin(annotation)
+        if origin is typing.Union or origin is types.UnionType:
+            parts = typing.get_args(annotation)
+            found = [each for each in parts if isinstance(each, TensorAnnotation)]
+            annotation = found[0] | None if len(found) == 1 and set(parts) == {found[0], type(None)} else None
+        if not isinstance(annotation, TensorAnnotation):
+            continue
+        parameter = parameters[name]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            collecting[name] = "*"
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            collecting[name] = "**"
+        elif parameter.default is None:
+            annotation = annotation | None
+        declared.append((name, annotation))
+    return ArgumentCheck(function, declared, collecting) if declared else None
 
 
-def _evaluated(text: str, function: Callable[..., Any]) -> Any:
-    """What an annotation that is kept as text means; nothing if its names are not there."""
+def _evaluated(name: str, text: str, function: Callable[..., Any]) -> Any:
+    """Evaluates an annotation that is kept as text; gives None if its names are not there."""
     try:
         return eval(text, function.__globals__)
-    except Exception:
+    except Exception as error:
+        if "Tensor[" in text:
+            message = f"the annotation of `{name}`, {text}, declares nothing, because it cannot be read: {error}"
+            warnings.warn(message, RuntimeWarning, stacklevel=5)
         return None

@@ -13,10 +13,14 @@ from polyloom import _native
 from polyloom._array_trees import check_like, flattened, leaves_of, rebuilt
 from polyloom._arrays import array
 from polyloom._config import config
-from polyloom._fusion_names import FUSION
+from polyloom._fusion_text import FUSION
+from polyloom._tensor import ArgumentCheck
 from polyloom._traced_tensor import TracedTensor
 
 __all__ = ["grad", "value_and_grad", "vjp"]
+
+# No bound.
+_MAX_BYTES = 2**64 - 1
 
 
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -137,7 +141,9 @@ def value_and_grad(
     return value_and_gradient
 
 
-def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def vjp(
+    function: Callable[..., Any], *args: Any, max_bytes: int | None = None
+) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """Calls a function and gives its results, and the function that carries cotangents back: vector-Jacobian products.
 
     Parameters
@@ -146,6 +152,10 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
         As for `grad`, but with results of any shapes, in any structure.
     *args
         Its arguments, all of which it is differentiated by.
+    max_bytes : int, optional
+        The most memory that `pullback` may keep beside the arguments. Where more would be needed, those values are
+        computed again that take the least time for their size; with 0, all of them. Without it, `pullback` keeps what
+        the way back needs and what is not cheap to compute again.
 
     Returns
     -------
@@ -153,8 +163,8 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
         What the function gives.
     pullback : callable
         Takes cotangents in the structure of the results, each of its type and shape, and gives a tuple with the
-        gradients by each argument. Those of results that are no floats are not looked at. It keeps the arguments, and
-        computes again what the way back needs of the way there.
+        gradients by each argument. Those of results that are no floats are not looked at. It keeps the arguments, which
+        must not be written to before it is called, and beside them `pullback.n_bytes` bytes.
 
     Raises
     ------
@@ -174,8 +184,10 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     run = _Run(function, "vjp", args, range(len(args)))
     outputs = run.call({})
     values, tensors = run.outputs_of(outputs)
-    results = iter(run.results("values", tensors))
-    given = rebuilt(outputs, iter([next(results) if each is not None else value for each, value in values]))
+    limit = _MAX_BYTES if max_bytes is None else min(max(max_bytes, 0), _MAX_BYTES)
+    results = run.results("forward", tensors, max_bytes=limit)
+    shown, kept = iter(results[: len(tensors)]), results[len(tensors) :]
+    given = rebuilt(outputs, iter([next(shown) if each is not None else value for each, value in values]))
 
     def pullback(cotangents: Any) -> tuple[Any, ...]:
         check_like(outputs, cotangents, f"vjp({run.name}): the structure of the cotangents")
@@ -183,9 +195,9 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
         for (path, leaf), (_, cotangent) in zip(leaves_of(outputs), leaves_of(cotangents), strict=True):
             if isinstance(leaf, TracedTensor) and leaf._trace is run.trace and leaf._is_float:
                 seeds.append(_beside(leaf, cotangent, f"vjp({run.name}): the cotangent of result{path}"))
-        floats = [tensor for tensor in tensors if tensor._is_float]
-        return tuple(run.gradients_of(run.results("pullback", floats, seeds)))
+        return tuple(run.gradients_of(run.results("backward", tensors, [*kept, *seeds], max_bytes=limit)))
 
+    pullback.__dict__["n_bytes"] = sum(getattr(each, "nbytes", 0) for each in kept)
     return given, pullback
 
 
@@ -223,7 +235,9 @@ class _Differentiated:
         check_function(function, name)
         self.function, self.name, self.has_aux = function, name, has_aux
         self.is_single = isinstance(argnums, int)
-        self.argnums = [argnums] if isinstance(argnums, int) else [int(each) for each in argnums]
+        self.argnums = [argnums] if isinstance(argnums, int) else list(argnums)
+        if not all(isinstance(each, int) for each in self.argnums):
+            raise TypeError(f"argnums of {name} is the place of an argument, or a list of places, not {argnums!r}")
 
     def explain(self, *args: Any, has_value: bool, **named: Any) -> str:
         """Traces the function with these arguments, and shows the kernels of the plan, forward and backward, with their
@@ -259,17 +273,18 @@ class _Differentiated:
 class _Original(NamedTuple):
     function: Callable[..., Any]
     float_mode: str
+    check_arguments: ArgumentCheck | None
 
 
 def _original(function: Any) -> _Original:
-    """The function as it is written, of one under `fuse`, and the mode of its kernels."""
+    """The function as it is written, of one under `fuse`, the mode of its kernels, and the check of its arguments."""
     if isinstance(function, types.MethodType):
         found = _original(function.__func__)
         return found._replace(function=types.MethodType(found.function, function.__self__))
     fusion = getattr(function, "__dict__", {}).get(FUSION)
     if fusion is None:
-        return _Original(function, config.float_mode)
-    return _Original(fusion.original, fusion.float_mode)
+        return _Original(function, config.float_mode, None)
+    return _Original(fusion.original, fusion.float_mode, fusion.check_arguments)
 
 
 def check_function(function: Any, name: str) -> None:
@@ -290,7 +305,7 @@ class _Run:
 
     def __init__(self, function: Any, caller: str, args: Sequence[Any], argnums: Sequence[int]) -> None:
         check_function(function, caller)
-        self.function, self.float_mode = _original(function)
+        self.function, self.float_mode, self.check_arguments = _original(function)
         self.name = getattr(function, "__name__", type(function).__name__)
         self.what = f"{caller}: `{self.name}`"
         self.trace = _native.GraphTrace()
@@ -319,7 +334,7 @@ class _Run:
 
     @staticmethod
     def _leaf(value: Any, where: str) -> Any:
-        """What is differentiated by, as a tensor that ops take."""
+        """Returns a leaf that is differentiated by as a tensor that ops take."""
         if isinstance(value, float):
             return np.asarray(value)
         if isinstance(value, TracedTensor):
@@ -340,8 +355,11 @@ class _Run:
         return value
 
     def call(self, named: dict[str, Any]) -> Any:
-        """What the function gives."""
+        """Calls the function."""
         try:
+            if self.check_arguments is not None:
+                owner = [self.function.__self__] if isinstance(self.function, types.MethodType) else []
+                self.check_arguments.of_call([*owner, *self.args], named)
             return self.function(*self.args, **named)
         finally:
             self.trace.close()
@@ -379,11 +397,21 @@ class _Run:
         outputs: Sequence[TracedTensor],
         given: Sequence[Any] = (),
         first: int = 0,
+        max_bytes: int = 0,
         explains: bool = False,
     ) -> list[Any]:
         """Runs the plan of the trace, or adds it to the trace that runs around this one."""
         return _native.trace_results(
-            self.trace, list(outputs), self.inputs, request, list(given), first, self.name, self.float_mode, explains
+            self.trace,
+            list(outputs),
+            self.inputs,
+            request,
+            list(given),
+            first,
+            max_bytes,
+            self.name,
+            self.float_mode,
+            explains,
         )
 
     def gradients_of(self, gradients: Sequence[Any]) -> list[Any]:

@@ -68,7 +68,7 @@ class TracedTensor(_native.TracedBase):
             size *= extent
         return size
 
-    # What needs the elements.
+    # These need the elements.
 
     def __bool__(self) -> bool:
         _without_value(

@@ -32,6 +32,16 @@ INTEGER_BINARY = ["//", "%", "&", "|", "^", "np.bitwise_and", "np.floor_divide",
 COMPARISONS = ["<", "<=", ">", ">=", "==", "!=", "np.less", "np.equal"]
 REDUCTIONS = ["sum", "max", "min", "mean", "prod", "any", "all", "argmax", "argmin", "std", "var", "cumsum"]
 INDICES = ["1:", ":-1", "::-1", "None, :", "..., 1:", "0", "-1", ":, :1", "..., None", "1:3", "::2", ":, 0", "1:, :-1"]
+HELPERS = """\
+def helper(x, y):
+    z = x * 2
+    return z + y
+def scaled(x, by=3):
+    x = x * by
+    return x - 1
+def larger(x, y):
+    return np.maximum(y, x)
+"""
 DTYPES = ["np.float32", "np.float64", "float", "np.int64", "'float32'", "bool", "np.int16", "np.uint8"]
 
 
@@ -53,6 +63,8 @@ class ProgramWriter:
         if depth <= 0 or chance < 0.1:
             return self.pick(self.names)
         inner = self.expression(depth - 1)
+        if chance < 0.16:
+            return self.helped(inner)
         if chance < 0.45:
             operators = EXACT_BINARY if self.is_exact else SMOOTH_BINARY
             if self.is_exact and self.random.random() < 0.2:
@@ -82,6 +94,11 @@ class ProgramWriter:
             return f"np.clip({inner}, {self.operand(0)}, {self.operand(0)})"
         return f"({inner}) ** {self.pick(['2'] if self.is_exact else ['2', '0.5', '2.0', 'n'])}"
 
+    def helped(self, inner):
+        """The call of a function of the program that does nothing but call NumPy."""
+        form = self.pick(["helper({}, {})", "helper(y={}, x={})", "scaled({})", "scaled({}, {})", "larger({}, y={})"])
+        return form.format(inner, self.operand(0))
+
     def bracketed(self, text):
         return text if text.isidentifier() else f"({text})"
 
@@ -93,7 +110,7 @@ class ProgramWriter:
         if chance < 0.2:
             return self.pick(["2", "1", "3", "0"] if self.is_exact else ["2.0", "0.5", "1", "3", "np.pi"])
         if chance < 0.35:
-            return self.pick(["n", "n", "s", "G", "k"])
+            return self.pick(["n", "n", "s", "G", "k", "p['u']", "p['w']"])
         return self.expression(depth)
 
     def reduction(self, inner):
@@ -178,9 +195,8 @@ class ProgramWriter:
             self.statement(1, 2)
         results = ", ".join(self.pick(self.names) for _ in range(self.pick([1, 1, 2, 3])))
         text = self.expression(2) if self.random.random() < 0.5 else results
-        helper = "def helper(x, y):\n    z = x * 2\n    return z + y\n"
         body = "\n".join(self.lines)
-        text = f"{helper}def f(a, b, c, v, n, s, flag, log, k=3):\n{body}\n    return {text}\n"
+        text = f"{HELPERS}def f(a, b, c, v, n, s, flag, log, k=3, p=P):\n{body}\n    return {text}\n"
         ast.parse(text)
         return text
 
@@ -272,6 +288,7 @@ def world(seed, is_exact):
                 value *= 2
 
         names = {"np": np, "unknown": unknown, "G": numbers.choice([np.array([[2.0], [1.0], [1.0]]), 2.0, 3])}
+        names["P"] = {"u": array(shape), "w": numbers.choice([2, 1, a])}
         namespace = texts.loaded(text, names)
         arguments = [a, b, c, v, n, s, bool(seed % 2), log]
         return namespace, arguments, {}, [log]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polyloom as loom
 import pytest
+from polyloom import ops
 from sources import define
 
 DEFINITIONS = {
@@ -141,3 +142,29 @@ def test_a_collection_while_functions_are_made_finds_nothing_unfinished():
     x = np.zeros(1, np.float32)
     loom.launch(found["k29"], 1, [x])
     assert x[0] == 30.0
+
+
+def test_fused_functions_with_kernels_in_a_cycle_are_freed():
+    @loom.kernel
+    def doubled(x: loom.array(dtype=float), y: loom.array(dtype=float)):
+        i = loom.tid()
+        y[i] = 2.0 * x[i]
+
+    class Big:
+        pass
+
+    def make():
+        big, holder = Big(), []
+        twice = loom.op(doubled, shape=lambda x: (holder and x.shape) or x.shape)
+
+        @loom.fuse
+        def f(x):
+            return ops.add(ops.exp(twice(ops.exp(x))), 1.0)
+
+        holder.append((f, big))
+        f(np.ones(3, np.float32))
+        return weakref.ref(big)
+
+    made = [make() for _ in range(5)]
+    gc.collect()
+    assert not any(each() is not None for each in made)

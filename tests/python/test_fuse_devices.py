@@ -143,3 +143,23 @@ def test_the_simulator_reports_what_a_group_did():
     used = loom.memory_report()["used"]
     given = function(*(loom.array(value, device="sim:0") for value in values))
     assert loom.memory_report()["used"] == used and given.device == "sim:0"
+
+
+def test_a_group_puts_no_array_elsewhere_than_its_ops_do():
+    def positions(a):
+        return ops.add(ops.exp(a), ops.iota((8,)))
+
+    def pair(a):
+        return ops.exp(a), ops.negative(ops.iota((8,)))
+
+    x = np.ones((2, 8), np.float32)
+    for device in ("cpu", "sim:0"):
+        a = loom.array(x, device=device)
+        for function in (positions, pair):
+            found = []
+            for call in (function, loom.fuse(function)):
+                try:
+                    found.append([type(each) for each in call(a)])
+                except ValueError as error:
+                    found.append(str(error))
+            assert found[0] == found[1]

@@ -419,3 +419,30 @@ def test_a_list_of_axes_is_the_error_of_numpy():
     f = fused("def f(a, b):\n    return (a + b).sum(axis=[0, 1])\n")
     with pytest.raises(TypeError):
         f(X, Y)
+
+
+def test_a_first_call_without_arrays_tells_nothing():
+    @loom.fuse(numpy=True)
+    def f(x):
+        y = np.exp(x)
+        return (y + 1) * 2
+
+    assert f(2.0) == (np.exp(2.0) + 1) * 2 and f([0.0]).tolist() == [4.0]
+    x = np.linspace(0, 1, 5)
+    np.testing.assert_allclose(f(x), (np.exp(x) + 1) * 2, rtol=1e-15)
+    assert sum(group.native.n_runs for group in f.groups) == 1
+
+
+def test_explain_names_what_stays_python():
+    @loom.fuse(numpy=True)
+    def f(x, n):
+        y = np.cumsum(np.exp(x))
+        z = np.dot(x, x)
+        return y, z, np.dot(n, 2), x.reshape(-1)
+
+    f(np.ones((2, 2)), 3)
+    lines = [line for line in f.explain().splitlines() if "stays Python" in line]
+    assert lines == [
+        f"  np.cumsum (line {f.__code__.co_firstlineno + 2}) stays Python, because of its arguments",
+        f"  np.dot (line {f.__code__.co_firstlineno + 3}) stays Python, because it is none of what is captured",
+    ]

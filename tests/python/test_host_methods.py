@@ -351,3 +351,17 @@ def test_functions_over_arrays_take_numpy_axes_from_the_end_and_counts():
     ends = [loom.array(each, dtype=int) for each in ([0, 2], [2, 4])]
     loom.utils.segmented_sort_pairs(keys, values, 4, *ends)
     assert (keys.list()[:4], values.list()[:4]) == ([1, 3, 0, 2], [1, 0, 3, 2])
+
+
+def test_numpys_functions_and_products_of_matrices_take_arrays():
+    a = loom.array(np.arange(6, dtype=np.float32).reshape(2, 3))
+    assert np.sum(a) == 15.0
+    assert np.mean(a, axis=0).numpy().tolist() == [1.5, 2.5, 3.5]
+    assert a.sum(axis=1, keepdims=True).shape == (2, 1)
+    with pytest.raises(
+        TypeError, match=r"`sum` of a loom.array takes axis and keepdims, not dtype: use x.numpy\(\).sum"
+    ):
+        np.sum(a, dtype=np.float64)
+    product = a @ loom.array(np.eye(3, dtype=np.float32))
+    assert isinstance(product, loom.array) and np.array_equal(product.numpy(), a.numpy())
+    assert np.array_equal((a.numpy() @ a.numpy().T), (a @ a.numpy().T).numpy())

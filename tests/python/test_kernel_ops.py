@@ -37,6 +37,30 @@ def test_wrong_arguments_are_named():
         differences(np.ones((3, 2), np.float32))
 
 
+def test_a_kernel_joins_the_group_of_a_fused_function():
+    @loom.fuse
+    def steps(x, s):
+        y = differences(ops.multiply(x, s))
+        return ops.sum(ops.absolute(y), keepdims=True)
+
+    x = numbers((50,), np.float32)
+    wanted = ops.sum(ops.absolute(differences(ops.multiply(x, 3.0))), keepdims=True)
+    for _ in range(2):
+        assert_same_bits(steps(x, 3.0), wanted)
+    assert [group.calls for group in steps.groups] == [[0, 1, 2, 3]]
+    assert "doubled" not in steps.explain() and "differences" in steps.explain()
+    strict = loom.fuse(steps.__wrapped__, strict=True)
+    assert_same_bits(strict(x, 3.0), wanted)
+    # What the kernel does not take raises where it is called.
+    with pytest.raises(ValueError, match="an array of 1 dimension"):
+        steps(np.ones((3, 2), np.float32), 3.0)
+
+
+def test_a_kernel_as_an_op_has_no_gradient():
+    with pytest.raises(TypeError, match="`differences` is a kernel of the program, which has no gradient as an op"):
+        loom.grad(lambda x: ops.sum(differences(x)))(np.ones(5, np.float32))
+
+
 def test_a_kernel_joins_a_group():
     calls = [
         ("multiply", [("in", 0), ("in", 1)], {}),

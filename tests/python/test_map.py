@@ -117,7 +117,7 @@ def test_operators_of_arrays():
     with pytest.raises(TypeError):
         a + "1"
     with pytest.raises(TypeError):
-        a @ a
+        a @ "1"
 
 
 class Settings:

@@ -259,3 +259,17 @@ def test_integers_that_are_too_long_are_refused():
         ops.take(np.zeros(3), np.zeros(2, np.uint64), 0)
     with pytest.raises(TypeError, match="`b` is an integer that 64 bits do not hold: pass a float"):
         ops.add(np.ones(2), 10**25)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize(("n_queries", "n_keys"), [(130, 130), (70, 200)])
+def test_no_query_looks_at_the_values_of_later_keys(value, n_queries, n_keys):
+    q, k = numbers((n_queries, 8), np.float32, 1), numbers((n_keys, 8), np.float32, 2)
+    for place in (n_keys - 1, n_keys - 40, n_keys - 65):
+        v = numbers((n_keys, 8), np.float32, 3)
+        clean = ops.attention(q, k, v, causal=True)
+        v[place] = value
+        got = ops.attention(q, k, v, causal=True)
+        n_before = place - (n_keys - n_queries)
+        assert_same_bits(got[:n_before], clean[:n_before])
+        assert not np.isfinite(got[n_before:]).any()

@@ -124,3 +124,22 @@ def test_results_share_no_memory_with_arguments():
     assert not np.shares_memory(ops.tile(x, 1), x)
     assert not np.shares_memory(ops.pad(x, 0), x)
     assert not np.shares_memory(ops.concat([x]), x)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ops.iota((2**62, 2)),
+        lambda: ops.pad(np.zeros(3), 2**62),
+        lambda: ops.tile(np.zeros(3), 2**61),
+        lambda: ops.broadcast_to(np.zeros(3), (2**61, 3)),
+        lambda: ops.reshape(np.zeros((0, 2**40)), (2**62, 0)),
+    ],
+)
+def test_results_beyond_memory_are_refused(call):
+    with pytest.raises(ValueError, match="has too many elements"):
+        call()
+
+
+def test_a_step_beyond_the_axis_is_a_slice_of_one_element():
+    assert ops.slice(np.arange(5), [-(2**63)], [2**63 - 1], [2**62]).tolist() == [0]

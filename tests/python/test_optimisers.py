@@ -215,3 +215,25 @@ def test_errors():
     with pytest.raises(ValueError, match="another structure than at the first step"):
         ordered.update({"b": one, "a": one}, {"b": one, "a": one})
     assert math.isclose(optimiser.lr, 0.001)
+
+
+def test_numbers_among_parameters_become_arrays():
+    adam = loom.optim.SGD(lr=0.5)
+    for _ in range(2):
+        params = {"w": np.ones(2, np.float32), "b": np.float32(1.0), "c": 2.0}
+        grads = {"w": np.ones(2, np.float32), "b": np.ones((), np.float32), "c": 1.0}
+        params = adam.update(params, grads)
+        assert [float(params["b"]), float(params["c"])] == [0.5, 1.5] and params["b"].dtype == np.float32
+
+
+def test_rates_that_are_no_numbers_are_refused():
+    for call in (lambda: loom.optim.SGD(lr=float("nan")), lambda: loom.optim.Adam(eps=float("nan"))):
+        with pytest.raises(ValueError, match="is nan"):
+            call()
+
+
+def test_a_rate_in_the_place_of_parameters_is_told():
+    with pytest.raises(
+        TypeError, match=r"Adam takes the arrays that a tape changes first, and the rate by name: Adam\(lr=0.01\)"
+    ):
+        loom.optim.Adam(0.01)

@@ -354,3 +354,122 @@ def test_small_things_of_the_package():
         assert type(loom.sin(loom.float64(1.0))) is float
     finally:
         loom.config.legacy_scalar_return_types = None
+
+
+def test_annotations_of_arrays_of_what_is_no_type() -> None:
+    class Custom:
+        pass
+
+    annotation = loom.array[Custom, 2]
+    assert annotation.dtype is Custom and annotation.ndim == 2
+    with pytest.raises(loom.CompileError):
+        define("@loom.kernel\ndef k(x: A):\n    pass\n", A=annotation)
+
+
+@loom.kernel
+def reused_name(x: Any):
+    return
+
+
+def reused_name(x: float) -> type(None): ...  # noqa: F811 - the name of the kernel
+
+
+def test_overloads_of_kernels_whose_name_means_something_else() -> None:
+    kernel = loom.overload(reused_name)
+    assert isinstance(kernel, loom.Kernel) and len(kernel.overloads) == 1
+
+    def of_two(x: Any):
+        return
+
+    loom.kernel(name="of_two_a")(of_two)
+    loom.kernel(name="of_two_b")(of_two)
+    with pytest.raises(RuntimeError, match="Ambiguous kernel lookup"):
+
+        @loom.overload
+        def of_two(x: float): ...
+
+
+@loom.func
+def halved(x: float):
+    return 0.5 * x
+
+
+def test_map_says_what_a_function_takes() -> None:
+    x = loom.zeros(3, dtype=float)
+
+    @loom.func
+    def of_int(i: int):
+        return 5.0 * float(i)
+
+    with pytest.raises(TypeError, match=r"Number of input arguments \(2\) does not match .* arguments \(1\)$"):
+        loom.map(halved, x, x)
+    with pytest.raises(
+        TypeError, match="Function .*__locals__of_int does not support the provided argument types float32"
+    ):
+        loom.map(of_int, x)
+
+
+@loom.struct
+class Cell:
+    n: loom.uint8
+    at: loom.vec3
+    x: float
+    is_on: bool
+
+
+def test_fields_keep_scalar_types() -> None:
+    cell = Cell()
+    assert isinstance(cell.n, loom.uint8) and isinstance(cell.x, loom.float32) and cell.is_on is False
+    assert cell.n == 0 and cell.x == 0.0 and repr(cell) == "Cell(n=0, at=vec3([0.0, 0.0, 0.0]), x=0.0, is_on=False)"
+    cell.n = loom.uint8(7)
+    assert isinstance(cell.n, loom.uint8) and int(cell.n) == 7
+    cell.n, cell.x = 200, 1.5
+    assert type(cell.n) is int and type(cell.x) is float
+    with pytest.raises(OverflowError):
+        cell.n = loom.int32(256)
+    assert loom.array([Cell(), cell], dtype=Cell).numpy()["n"].tolist() == [0, 200]
+
+
+def test_indexed_arrays_of_structs_outside_kernels() -> None:
+    data = loom.array([Cell(i, loom.vec3(float(i)), 0.5 * i, True) for i in range(5)], dtype=Cell)
+    chosen = data[loom.array([3, 1], dtype=int)]
+    assert chosen.numpy()["n"].tolist() == [3, 1] and chosen.dtype is Cell
+    assert loom.clone(chosen).dtype is Cell and loom.empty_like(chosen).shape == (2,)
+    chosen.fill_(Cell(9, loom.vec3(1.0), 2.0, False))
+    assert data.numpy()["n"].tolist() == [0, 9, 2, 9, 4]
+    chosen.zero_()
+    assert data.numpy()["x"].tolist() == [0.0, 0.0, 1.0, 0.0, 2.0]
+    # What is like an indexed array of vectors has vectors for elements.
+    vectors = loom.zeros(4, dtype=loom.vec3)[loom.array([2, 0], dtype=int)]
+    assert loom.zeros_like(vectors).dtype is loom.vec3 and loom.array(vectors).shape == (2,)
+
+
+@loom.kernel
+def take_cell(cell: Cell, x: loom.array(dtype=float)):
+    x[loom.tid()] = cell.x
+
+
+def test_structs_as_arguments_of_recorded_launches() -> None:
+    x = loom.zeros(2, dtype=float)
+    cell = Cell()
+    command = loom.launch(take_cell, 2, [cell, x], record_cmd=True)
+    cell.x = 3.0
+    command.set_param_at_index_from_ctype(0, cell.__ctype__())
+    command.set_param_by_name_from_ctype("x", x.__ctype__())
+    command.launch()
+    assert x.numpy().tolist() == [3.0, 3.0]
+
+
+def test_a_struct_with_a_base_class_is_an_error_of_both_kinds() -> None:
+    for error in (TypeError, RuntimeError):
+        with pytest.raises(error, match="Warp structs must be defined as base classes$"):
+
+            @loom.struct
+            class Child(Cell):
+                y: int
+
+
+def test_a_value_of_another_type_is_a_type_error_and_a_value_error() -> None:
+    for error in (TypeError, ValueError, loom.CompileError):
+        with pytest.raises(error):
+            define("@loom.kernel\ndef k(y: loom.array(dtype=loom.vec4)):\n    y[0].y = y[1]\n")

@@ -60,6 +60,8 @@ fn findings() -> Vec<DoctorFinding> {
         }
         Some(problem) => findings.push(needed("back ends", false, problem)),
     }
+    let (has_database, database) = crate::database::finding();
+    findings.push(optional("database", has_database, database));
     let assembler = found.assembler.map(|path| path.display().to_string());
     let absent = "none, for cubins: pip install nvidia-cuda-nvcc brings one".to_owned();
     findings.push(optional("assembler", assembler.is_some(), assembler.unwrap_or(absent)));

@@ -22,7 +22,7 @@ pub(crate) struct FuseExplainArguments {
     /// A .py file and the name of a function in it
     #[arg(value_name = "FILE:FUNCTION")]
     function: String,
-    /// Capture NumPy's functions, operators and methods, too, as `@loom.fuse(numpy=True)` does
+    /// Capture NumPy's functions, operators and methods, too, as is done where the decorator says `@loom.fuse(numpy=True)`
     #[arg(long)]
     numpy: bool,
     /// Print calls, groups and breaks as JSON
@@ -35,6 +35,10 @@ pub struct TensorOpCatalogue;
 
 impl OpCatalogue for TensorOpCatalogue {
     fn op(&self, path: &str) -> Option<TensorOpFacts> {
+        // A kernel of the program as an op, which a program that runs has under a path of this form.
+        if path.starts_with("<kernel>.") {
+            return Some(TensorOpFacts::PURE);
+        }
         let name = path.strip_prefix("polyloom.ops.").or_else(|| path.strip_prefix("warp.ops."))?;
         let op = TensorOp::from_name(name).ok()?;
         // No other op gives its argument, or a part of it: a result that would be one is copied.
@@ -62,7 +66,7 @@ pub(crate) fn run(command: &FuseCommand) -> Outcome {
     let found = last(false).or_else(|| last(true));
     let captured = found.and_then(|index| {
         let environment = FileCaptureEnvironment::new(&unit, index);
-        match arguments.numpy {
+        match arguments.numpy || NumpyCapture::is_asked_for(&unit, index) {
             true => capture_numpy(&unit, index, environment, &TensorOpCatalogue, &NumpyCapture::of_text(&unit, index)),
             false => capture(&unit, index, environment, &TensorOpCatalogue),
         }
@@ -103,6 +107,11 @@ pub fn explanation(captured: &CapturedFunction, color: bool) -> String {
             Some(_) => text.push_str("; runs at its first or its last call\n"),
             None => text.push('\n'),
         }
+    }
+    for each in &captured.left_calls {
+        let line = captured.sources.get(each.span.file).map_or(1, |file| file.position(each.span.start).line);
+        let why = if each.is_known { "because of its arguments" } else { "because it is none of what is captured" };
+        let _ = writeln!(text, "  {} (line {line}) stays Python, {why}", each.label);
     }
     for each in &captured.breaks {
         text.push('\n');

@@ -5,6 +5,7 @@
 
 mod check;
 mod compile;
+mod database;
 mod dataset;
 mod doctor;
 mod explain;
@@ -48,6 +49,9 @@ enum CliCommand {
     Fuse(fuse::FuseCommand),
     /// Run a kernel on arguments given on the command line
     Run(run::RunArguments),
+    /// Make, migrate, check and merge the benchmark database
+    #[command(subcommand)]
+    Db(database::DatabaseCommand),
     /// Make data sets of kernels with their code
     Dataset(dataset::DatasetArguments),
     /// Say what this build and this machine have
@@ -93,6 +97,7 @@ pub fn run(arguments: Vec<OsString>) -> i32 {
         CliCommand::Explain(arguments) => explain::run(&arguments),
         CliCommand::Fuse(command) => fuse::run(&command),
         CliCommand::Run(arguments) => run::run(&arguments),
+        CliCommand::Db(command) => database::run(&command),
         CliCommand::Dataset(arguments) => dataset::run(&arguments),
         CliCommand::Doctor(arguments) => doctor::run(&arguments),
     };

@@ -1,5 +1,6 @@
 //! The `polyloom` command as a user runs it.
 
+mod database;
 mod dataset;
 
 use std::process::{Command, Output};
@@ -890,6 +891,20 @@ def f(a):
     // `relo` is no op, and what is written through a view of `y` keeps apart what reads `y`.
     assert_eq!(report["calls"], serde_json::json!(["add", "swapaxes", "mul"]));
     assert_eq!(report["groups"], serde_json::json!([[0, 1], [2]]));
+}
+
+#[test]
+fn fuse_explain_reads_the_spelling_off_the_decorator() {
+    let folder = Folder::new();
+    let body = "def f(a):\n    return np.exp(a) * 2\n";
+    for (decorator, calls) in [("@loom.fuse(numpy=True)\n", "2 calls, 1 group"), ("@loom.fuse\n", "0 calls, 0 groups")]
+    {
+        let text = format!("import numpy as np\nimport polyloom as loom\n{decorator}{body}");
+        let file = folder.file("numpy.py", &text);
+        let out = polyloom(&["fuse", "explain", &format!("{file}:f")]);
+        let shown = self::text(&out.stdout);
+        assert!(shown.starts_with(&format!("f: {calls}")), "{shown}");
+    }
 }
 
 #[test]

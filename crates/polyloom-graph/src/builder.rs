@@ -71,6 +71,16 @@ impl GraphBuilder {
         GraphBuilder { graph }
     }
 
+    /// Returns the number of values.
+    pub(crate) fn n_values(&self) -> usize {
+        self.graph.values.len()
+    }
+
+    /// Takes the last values away again, but for so many.
+    pub(crate) fn truncate(&mut self, n_values: usize) {
+        self.graph.values.truncate(n_values);
+    }
+
     /// Returns a value, if there is one of this id.
     pub(crate) fn value(&self, id: TensorId) -> Option<&TensorValue> {
         self.graph.value(id)
@@ -219,7 +229,8 @@ impl GraphBuilder {
                 ((_, _, 0), _) => return Err(wrong(format!("of which axis {axis} is sliced in steps of 0"))),
                 (slice, Some(extent)) => {
                     let (start, size) = python_slice(slice, extent);
-                    (start, size.into(), slice.2)
+                    // The step to no other element may be of any size.
+                    (start, size.into(), if size > 1 { slice.2 } else { 1 })
                 }
                 ((None, None, 1), None) => (0, dim.clone(), 1),
                 _ => return Err(wrong(format!("of which axis {axis} has no known extent to slice"))),

@@ -24,8 +24,12 @@
 #![forbid(unsafe_code)]
 
 mod attribute;
+mod backend;
 mod builder;
+pub mod canonical;
+pub mod cost;
 mod decompose;
+pub mod equivalence;
 mod error;
 mod gradient;
 mod graph;
@@ -35,10 +39,14 @@ mod inline;
 mod layout;
 pub mod measure;
 pub mod op;
+pub mod path;
+pub mod pattern;
 pub mod plan;
 pub mod promotion;
 mod prune;
+pub mod recipe;
 pub mod reference;
+pub mod registry;
 mod shape;
 mod specialise;
 mod text;
@@ -47,16 +55,20 @@ mod verify;
 pub mod verify_accuracy;
 
 pub use attribute::{AttributeValue, Attributes};
+pub use backend::{Backend, MemorySpace, Residence};
 pub use builder::{GraphBuilder, TensorOperand};
 pub use decompose::{Decomposition, decompose, decomposition};
 pub use error::GraphError;
 pub use gradient::{
-    OutputCotangent, gradient, has_gradient_rule, value_and_gradient, value_and_gradient_from, value_and_tangent,
+    OutputCotangent, SplitGradient, gradient, has_gradient_rule, split_gradient, value_and_gradient,
+    value_and_gradient_from, value_and_tangent,
 };
 pub use graph::{Graph, TensorDef, TensorId, TensorType, TensorValue};
 pub use layout::Layout;
 pub use op::{TensorOp, TensorOpInfo};
 pub use prune::prune;
+pub use recipe::{Recipe, RecipeError};
+pub use registry::{KernelRegistry, library_function};
 pub use shape::{Dim, Shape};
 pub use specialise::{SymbolValues, specialise};
 pub use text::parse_graph;

@@ -1,5 +1,5 @@
-//! What a fused function checks of types when it is entered: that operators, attributes and subscripts of values from
-//! outside run no code of the program, and names refer to what they did when the function was analysed.
+//! The check at the entry of a fused function: operators, attributes and subscripts of values from outside run no code of
+//! the program, and names refer to the objects of the analysis.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -6,7 +6,7 @@
 use crate::boundary::guarded;
 use crate::external_key::{ExternalKey, RunValues};
 use crate::graph_trace::{GraphTrace, TraceState, innermost_trace, traced};
-use crate::group_calls::{CallBuilder, ExternalType, GroupCall, literal};
+use crate::group_calls::{CallBuilder, ExternalType, GroupCall, OperandSource, literal};
 use crate::group_plan::{GroupPlan, PlannedGraph, ResultPlacement};
 use crate::numpy_calls::{check_operand, has_plain_errors};
 use crate::op_errors::{fusion_error, graph_error};
@@ -329,8 +329,38 @@ impl FusedCalls {
         if self.has_numpy && package != TensorPackage::NumPy {
             return Err(PyTypeError::new_err("is not an array of NumPy"));
         }
+        self.check_placeless(&types, package, device)?;
         let graph = builder.finish(&self.outputs)?;
         Ok(ValueGraph { graph, keys, tensors, layouts, package, device, is_resident })
+    }
+
+    /// Refuses calls such as `iota(8)`, which are of no tensor, where the group would put their results elsewhere than they
+    /// put them by themselves: in an array of NumPy.
+    fn check_placeless(&self, types: &[ExternalType], package: TensorPackage, device: DeviceId) -> PyResult<()> {
+        if package == TensorPackage::NumPy {
+            return Ok(());
+        }
+        let mut is_placed: Vec<bool> = Vec::with_capacity(self.calls.len());
+        for call in &self.calls {
+            let mut found = false;
+            call.visit_sources(&mut |source| match source {
+                OperandSource::External(index) => found |= matches!(types[*index], ExternalType::Tensor(_)),
+                OperandSource::Call(earlier) => found |= is_placed[*earlier],
+                OperandSource::Constant(_) | OperandSource::List(_) => {}
+            });
+            is_placed.push(found);
+        }
+        let unplaced = match device {
+            DeviceId::Cpu => self.outputs.iter().copied().find(|&output| !is_placed[output]),
+            _ => is_placed.iter().position(|is_placed| !is_placed),
+        };
+        match unplaced {
+            None => Ok(()),
+            Some(call) => {
+                let name = self.calls[call].op.name();
+                Err(PyTypeError::new_err(format!("`{name}` gives an array of NumPy here, beside others")))
+            }
+        }
     }
 
     /// Looks at the types of values.

@@ -8,6 +8,7 @@ use crate::group_plan::GroupPlan;
 use crate::numpy_calls::{NumpyCall, in_numpy};
 use crate::op_errors::{fusion_error, graph_error};
 use crate::staged_calls::{CallSource, Callee, StageForm, StagedCalls};
+use crate::tensor_graph::TensorGraph;
 use polyloom::graph::TensorOp;
 use polyloom::graph::plan::KernelSummary;
 use polyloom::{EmitOptions, FloatMode, Form};
@@ -264,6 +265,19 @@ impl FusionGroup {
         self.text(py, values, Form::Asm, &EmitOptions::default())
     }
 
+    /// The graph of the calls for these values, or without values for those of the last call.
+    ///
+    /// Raises
+    /// ------
+    /// TypeError
+    ///     If an op does not take the values, or if the group calls kernels of the program.
+    #[pyo3(signature = (*values))]
+    fn tensor_graph(&self, py: Python<'_>, values: Vec<Bound<'_, PyAny>>) -> PyResult<TensorGraph> {
+        let plan = self.plan(py, self.one()?, values)?;
+        let graph = plan.graph().cloned();
+        Ok(TensorGraph { graph: graph.ok_or_else(|| PyTypeError::new_err("an op does not take the values"))? })
+    }
+
     /// Returns what identifies the group: its calls in canonical form, with the element types and numbers of axes of the values.
     #[pyo3(signature = (*values))]
     fn _identity(&self, py: Python<'_>, values: Vec<Bound<'_, PyAny>>) -> PyResult<String> {
@@ -325,7 +339,11 @@ impl FusionGroup {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.guards.iter().flat_map(ObjectGuard::objects).try_for_each(|object| visit.call(object))
+        self.guards.iter().flat_map(ObjectGuard::objects).try_for_each(|object| visit.call(object))?;
+        match &self.calls {
+            GroupBody::Staged(calls) => calls.functions().try_for_each(|function| visit.call(function)),
+            GroupBody::Fused(_) => Ok(()),
+        }
     }
 }
 

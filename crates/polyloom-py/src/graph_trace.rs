@@ -10,8 +10,9 @@ use crate::result_memory::descr_of;
 use crate::tensor_operand::{array_scalar, plain_tensor};
 use crate::tensor_view::{TensorPackage, TensorView, view_of};
 use crate::torch_tensor;
+use numpy::npyffi;
 use polyloom::Scalar;
-use polyloom::graph::{GraphBuilder, Shape, TensorId, TensorType};
+use polyloom::graph::{Graph, GraphBuilder, GraphError, Shape, TensorId, TensorType};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -19,7 +20,7 @@ use pyo3::types::PyTuple;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 static NEXT_LEVEL: AtomicU64 = AtomicU64::new(0);
 
@@ -41,7 +42,11 @@ pub(crate) struct TraceState {
     pub(crate) numbers: Vec<Py<PyAny>>,
     /// The inputs that are arrays from outside of the function, by the addresses of the objects, which are kept alive.
     captured: FxHashMap<usize, (TensorId, Py<PyAny>)>,
+    /// The inputs that are arrays of NumPy and may be written again when the trace is closed.
+    held: Vec<Py<PyAny>>,
     is_closed: bool,
+    /// The graph, once results have been asked for.
+    graph: Option<Arc<Graph>>,
 }
 
 /// A value of a trace, of known element type and shape. Base class of `polyloom`'s traced tensors.
@@ -125,9 +130,10 @@ impl GraphTrace {
     }
 
     /// Ends the trace: a tensor that the function has left somewhere is refused from now on.
-    fn close(&self) -> PyResult<()> {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.with_state(|state| {
             state.is_closed = true;
+            state.held.drain(..).for_each(|array| set_writable(array.bind(py), true));
             Ok(())
         })
     }
@@ -181,12 +187,49 @@ impl TraceState {
         Ok(Some(id))
     }
 
+    /// Returns the graph with some outputs. It is made once, of what the builder has, because nothing is added to a closed trace.
+    pub(crate) fn graph(&mut self, outputs: &[TensorId]) -> Result<Arc<Graph>, GraphError> {
+        let known = match self.graph.take() {
+            Some(graph) if graph.outputs == outputs => graph,
+            Some(graph) => Arc::new(Graph { outputs: outputs.to_vec(), ..Graph::clone(&graph) }),
+            None if self.is_closed => Arc::new(std::mem::take(&mut self.builder).finish(outputs)?),
+            None => return self.builder.clone().finish(outputs).map(Arc::new),
+        };
+        self.graph = Some(known.clone());
+        Ok(known)
+    }
+
     fn add_input(&mut self, py: Python<'_>, plain: &Bound<'_, PyAny>) -> PyResult<TensorId> {
         let ty = type_of(py, plain)?;
         let name = format!("x{}", self.inputs.len());
         let id = self.builder.input(&name, ty.dtype, ty.shape).map_err(|error| graph_error(&error))?;
         self.inputs.push(plain.clone().unbind());
+        // The plan reads it when the function has returned, so that a write before would change what the function computes.
+        if is_writable_array(plain) {
+            set_writable(plain, false);
+            self.held.push(plain.clone().unbind());
+        }
         Ok(id)
+    }
+}
+
+/// Returns true if an object is an array of NumPy that may be written.
+fn is_writable_array(object: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: the object is alive, and is looked into as an array only if it is one.
+    unsafe {
+        npyffi::PyArray_Check(object.py(), object.as_ptr()) != 0
+            && (*object.as_ptr().cast::<npyffi::PyArrayObject>()).fields.flags & npyffi::NPY_ARRAY_WRITEABLE != 0
+    }
+}
+
+/// Sets whether an array of NumPy may be written.
+fn set_writable(array: &Bound<'_, PyAny>, is_writable: bool) {
+    // SAFETY: `is_writable_array` has found it to be an array, which it stays as long as it lives. The interpreter's lock is
+    // held, and only arrays that were writable become so again.
+    let flags = unsafe { &mut (*array.as_ptr().cast::<npyffi::PyArrayObject>()).fields.flags };
+    match is_writable {
+        true => *flags |= npyffi::NPY_ARRAY_WRITEABLE,
+        false => *flags &= !npyffi::NPY_ARRAY_WRITEABLE,
     }
 }
 

@@ -104,6 +104,11 @@ impl GroupCall {
         }
     }
 
+    /// Visits the sources of all operands, those in lists and the lists.
+    pub(crate) fn visit_sources(&self, visit: &mut impl FnMut(&OperandSource)) {
+        self.arguments.iter().for_each(|argument| argument.value.visit(visit));
+    }
+
     /// Returns the name of the first parameter that an external value is given for.
     pub(crate) fn argument_name(&self, external: usize) -> Option<&'static str> {
         let mut uses = self.arguments.iter().filter(|argument| {

@@ -190,6 +190,11 @@ impl GroupPlan {
         self.compiled.iter().flat_map(|compiled| compiled.plan.kernels()).cloned().collect()
     }
 
+    /// The graph that the plan is of; none of values that the group refuses.
+    pub(crate) fn graph(&self) -> Option<&Graph> {
+        self.compiled.as_ref().map(|compiled| &compiled.source.graph)
+    }
+
     /// Explains the plan: its kernels with their sizes, and its choices with their estimates.
     pub(crate) fn explain(&self) -> Option<Result<PlanExplanation, FusionError>> {
         let PlannedGraph { graph, layouts, options } = &self.compiled.as_ref()?.source;
@@ -453,14 +458,16 @@ fn repeats_elements(output: &PlanOutput) -> bool {
     axes.into_iter().any(|(&extent, &stride)| extent > 1 && stride == 0)
 }
 
-/// Returns true if a value is an input seen through views.
+/// Returns true if a value is an input seen through views. A program makes chains of views of any length.
 fn is_view(graph: &Graph, id: TensorId) -> bool {
-    match graph.value(id).map(|value| &value.def) {
-        Some(TensorDef::Op { op, operands, .. }) if op.info().kind == TensorKernelKind::View => {
-            operands.first().is_some_and(|&operand| is_input(graph, operand) || is_view(graph, operand))
-        }
-        _ => false,
+    let mut at = id;
+    while let Some(TensorDef::Op { op, operands, .. }) = graph.value(at).map(|value| &value.def)
+        && op.info().kind == TensorKernelKind::View
+        && let Some(&operand) = operands.first()
+    {
+        at = operand;
     }
+    at != id && is_input(graph, at)
 }
 
 fn is_input(graph: &Graph, id: TensorId) -> bool {

@@ -62,6 +62,7 @@ mod synth;
 mod tape_recording;
 mod tape_region;
 mod tape_repeats;
+mod tensor_graph;
 mod tensor_operand;
 mod tensor_view;
 mod torch_tensor;
@@ -157,6 +158,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sim::SimModule>()?;
     module.add_class::<view::ViewBase>()?;
     module.add_class::<fusion_group::FusionGroup>()?;
+    module.add_class::<tensor_graph::TensorGraph>()?;
     module.add_class::<graph_trace::GraphTrace>()?;
     module.add_class::<graph_trace::TracedBase>()?;
     module.add_class::<tape_region::RegionState>()?;

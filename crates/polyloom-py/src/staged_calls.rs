@@ -229,6 +229,14 @@ impl StagedCalls {
         Ok(stages)
     }
 
+    /// Returns the functions of the program that are called.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = &Py<PyAny>> {
+        self.stages.iter().filter_map(|stage| match stage {
+            CallStage::Function { call: CallSource { callee: Callee::Function(function), .. }, .. } => Some(function),
+            _ => None,
+        })
+    }
+
     /// The calls that run as one, in stages.
     pub(crate) fn fused(&self) -> impl Iterator<Item = &FusedCalls> {
         self.stages.iter().filter_map(|stage| match stage {

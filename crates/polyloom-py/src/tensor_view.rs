@@ -1,4 +1,4 @@
-//! What a call of an op looks at of an argument: read once, compared with the keys of plans, without a Python object made.
+//! Views of the arguments of ops: read once and compared with the keys of plans, without making a Python object.
 
 use crate::array::ArrayBase;
 use crate::torch_tensor;

@@ -1,4 +1,4 @@
-//! What plans depend on of the values that a group is given: their types, keys and layouts, and the package of the results.
+//! Types, keys and layouts of the values that a group is given, on which its plan depends, and the package of the results.
 
 use crate::external_key::ExternalKey;
 use crate::group_calls::{ExternalType, literal, tensor_type};

@@ -9,7 +9,7 @@ import polyloom as loom
 
 Numbers = loom.array(dtype=Any)
 
-# What `rates` holds, for both kernels.
+# `rates` holds these, for both kernels.
 SGD_RATES = ("lr", "momentum", "fresh", "decay", "nesterov")
 ADAM_RATES = ("lr", "beta1", "fresh1", "beta2", "fresh2", "eps", "decay", "shrink", "scale1", "scale2")
 

@@ -18,7 +18,7 @@ from polyloom.optim._kernels import adam_step, descent_step, sgd_step
 
 
 class Optimiser(ABC):
-    """What optimisers have in common.
+    """The base of optimisers.
 
     Attributes
     ----------
@@ -34,6 +34,11 @@ class Optimiser(ABC):
     _MOMENTS: tuple[str, ...] = ()
 
     def __init__(self, params: Sequence[Any] | None, lr: float) -> None:
+        if isinstance(params, (int, float)):
+            name = type(self).__name__
+            raise TypeError(
+                f"{name} takes the arrays that a tape changes first, and the rate by name: {name}(lr={params})"
+            )
         self.lr = float(lr)
         self.t = 0
         self._flats: dict[Any, FlatMoments] = {}
@@ -135,8 +140,9 @@ class Optimiser(ABC):
         Parameters
         ----------
         params : Any
-            Floating-point arrays of NumPy, PyTorch or the package, in dictionaries, lists, tuples, named tuples and
-            dataclasses. At each step it has the structure and the shapes of the first.
+            Floating-point arrays of NumPy, PyTorch or the package, or numbers, which become arrays without axes, in
+            dictionaries, lists, tuples, named tuples and dataclasses. At each step it has the structure and the shapes
+            of the first.
         grads : Any
             The gradients, in the same structure.
 
@@ -162,9 +168,10 @@ class Optimiser(ABC):
         leaves: list[Any] = []
         given: list[Any] = []
         forms = flattened(params, leaves), flattened(grads, given)
+        leaves, given = [_array_of(each) for each in leaves], [_array_of(each) for each in given]
         if forms[0] != forms[1]:
             check_like(params, grads, "the structure of the gradients")
-        # What all that is checked depends on.
+        # All checks depend on these facts alone.
         arrays = [each for each in (*leaves, *given) if hasattr(each, "dtype")]
         facts = forms[0], [(type(each), each.dtype, each.shape, getattr(each, "device", None)) for each in arrays]
         if facts != self._facts:
@@ -349,7 +356,7 @@ class Adam(Optimiser):
         return adam_step
 
     def _decay(self) -> tuple[float, float]:
-        """What of the parameter is added to the gradient, and what a step leaves of it."""
+        """Gives the share of the parameter that is added to the gradient, and the share that a step leaves of it."""
         return self.weight_decay, 1.0
 
     def _rates(self) -> list[float]:
@@ -507,7 +514,8 @@ def _kind(leaf: Any, what: str) -> tuple[str, str, Any]:
         scalar = getattr(leaf.dtype, "_wp_scalar_type_", leaf.dtype)
         package, device, dtype = "polyloom", str(leaf.device), scalar
     elif isinstance(leaf, np.ndarray):
-        package, device, dtype = "numpy", "cpu", loom.dtype_from_numpy(leaf.dtype) if leaf.dtype.kind == "f" else None
+        is_float = leaf.dtype.kind == "f" or leaf.dtype.name == "bfloat16"
+        package, device, dtype = "numpy", "cpu", loom.dtype_from_numpy(leaf.dtype) if is_float else None
     elif type(leaf).__module__.partition(".")[0] == "torch":
         package, device = "torch", str(leaf.device)
         dtype = loom.dtype_from_torch(leaf.dtype) if leaf.is_floating_point() else None
@@ -559,5 +567,10 @@ def _is_like(moment: array, flat: array) -> bool:
 
 def _check_range(**numbers: float) -> None:
     for name, number in numbers.items():
-        if number < 0.0:
+        if not number >= 0.0:
             raise ValueError(f"{name} is not below 0, and is {number}")
+
+
+def _array_of(leaf: Any) -> Any:
+    """A parameter or gradient as an array: NumPy's arithmetic on arrays without axes gives numbers."""
+    return np.asarray(leaf) if isinstance(leaf, (float, np.floating)) else leaf

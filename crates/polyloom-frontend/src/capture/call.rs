@@ -249,7 +249,7 @@ impl CaptureInterpreter<'_> {
         let n_own_names = self.state.frames.first().map_or(0, |frame| frame.len());
         self.timeline.calls.push(CallEvent {
             op: path.rsplit('.').next().unwrap_or(path).into(),
-            label: format!("ops.{}", path.rsplit('.').next().unwrap_or(path)).into(),
+            label: op_label(path),
             parameters: Vec::new(),
             index: None,
             path: path.clone(),
@@ -334,4 +334,10 @@ impl CaptureInterpreter<'_> {
             may_be_unbound: false,
         })
     }
+}
+
+/// Returns the call of an op as a program writes it, most often; a kernel of the program has its own name.
+fn op_label(path: &str) -> Arc<str> {
+    let name = path.rsplit('.').next().unwrap_or(path);
+    if path.starts_with('<') { name.into() } else { format!("ops.{name}").into() }
 }

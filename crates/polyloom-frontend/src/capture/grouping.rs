@@ -62,6 +62,8 @@ pub(crate) struct CallGrouper<'t> {
     pub(crate) moments: FxHashMap<usize, GroupMoments>,
     /// The obstacles to merging the groups of a producer and a consumer.
     pub(crate) refused: FxHashMap<(usize, usize), GroupMoments>,
+    /// For each call, the producers of its operands, which each merge asks for again.
+    producers: Vec<Vec<Option<usize>>>,
     /// The events that may write some roots, because each merge asks for these again.
     writers: RefCell<FxHashMap<ObjectSet, Rc<[usize]>>>,
     /// The events after each call that may see its results.
@@ -75,7 +77,7 @@ impl<'t> CallGrouper<'t> {
         global_values: &'t FxHashMap<ValueId, String>,
     ) -> CallGrouper<'t> {
         let n = timeline.calls.len();
-        CallGrouper {
+        let mut grouper = CallGrouper {
             timeline,
             table,
             global_values,
@@ -83,15 +85,21 @@ impl<'t> CallGrouper<'t> {
             groups: (0..n).map(|call| vec![call]).collect(),
             moments: FxHashMap::default(),
             refused: FxHashMap::default(),
+            producers: Vec::new(),
             writers: RefCell::default(),
             observers: RefCell::default(),
-        }
+        };
+        let producers = timeline.calls.iter().enumerate();
+        let producers = producers
+            .map(|(call, made)| made.operands.iter().map(|operand| grouper.find_producer(call, operand)).collect());
+        grouper.producers = producers.collect();
+        grouper
     }
 
     /// Merges the groups of producers and consumers as long as that is legal.
     pub(crate) fn merge_all(&mut self) {
         for consumer in 0..self.timeline.calls.len() {
-            for operand in &self.timeline.calls[consumer].operands {
+            for operand in 0..self.timeline.calls[consumer].operands.len() {
                 let Some(producer) = self.producer(consumer, operand) else { continue };
                 let (a, b) = (self.group_of[producer], self.group_of[consumer]);
                 if a == b {
@@ -153,7 +161,11 @@ impl<'t> CallGrouper<'t> {
 
     /// Returns the call whose result an operand is, if a kernel with both can pass it on: both fuse, run equally often,
     /// and nothing has written it.
-    pub(crate) fn producer(&self, consumer: usize, operand: &OperandEvent) -> Option<usize> {
+    pub(crate) fn producer(&self, consumer: usize, operand: usize) -> Option<usize> {
+        self.producers[consumer][operand]
+    }
+
+    fn find_producer(&self, consumer: usize, operand: &OperandEvent) -> Option<usize> {
         let producer = self.exact_source(operand)?;
         let (from, to) = (self.call(producer), self.call(consumer));
         let may_join = from.is_fusable && to.is_fusable && from.block == to.block && from.at < to.at;
@@ -228,11 +240,10 @@ impl<'t> CallGrouper<'t> {
 
     /// The operands that come from outside of a group.
     fn outer_operands<'s>(&'s self, calls: &'s [usize], call: usize) -> impl Iterator<Item = &'t OperandEvent> + 's {
-        let operands = self.call(call).operands.iter();
-        operands.filter(move |operand| {
-            let producer = self.producer(call, operand);
-            producer.is_none_or(|producer| calls.binary_search(&producer).is_err())
-        })
+        let operands = self.call(call).operands.iter().zip(&self.producers[call]);
+        operands
+            .filter(|(_, producer)| producer.is_none_or(|producer| calls.binary_search(&producer).is_err()))
+            .map(|(operand, _)| operand)
     }
 
     /// Checks that the whole group may run in place of its first call.
@@ -342,7 +353,7 @@ impl<'t> CallGrouper<'t> {
         self.moments.remove(&group);
         let refused = MomentObstacle::OtherGroup { call };
         for &member in &calls {
-            for operand in &self.call(member).operands {
+            for operand in 0..self.call(member).operands.len() {
                 if let Some(producer) = self.producer(member, operand) {
                     let moments = GroupMoments { first: Err(refused.clone()), last: Err(refused.clone()) };
                     self.refused.insert((producer, member), moments);

@@ -14,6 +14,7 @@ use super::object::{
 };
 use super::plain::{PlainSource, PlainUse};
 use super::result::CaptureGuard;
+use super::result::LeftCall;
 use super::rewrite::edits::PlainRequirement;
 use super::timeline::{CaptureBlock, CaptureEvent, EventKind, Timeline};
 use crate::source::SourceUnit;
@@ -28,6 +29,8 @@ pub(crate) struct CaptureInterpreter<'c> {
     pub(crate) catalogue: &'c dyn OpCatalogue,
     /// Says what is taken for granted, if NumPy is captured.
     pub(crate) numpy: Option<NumpyCapture>,
+    /// The calls of NumPy on arrays that are not captured, with their names and whether other arguments would be.
+    pub(crate) left_calls: Vec<LeftCall>,
     /// Values from outside that guards hold to be arrays.
     pub(crate) array_values: FxHashSet<ValueId>,
     /// Objects that are certainly arrays, results of ops aside.
@@ -80,6 +83,7 @@ impl<'c> CaptureInterpreter<'c> {
         CaptureInterpreter {
             catalogue,
             numpy,
+            left_calls: Vec::new(),
             array_values: FxHashSet::default(),
             array_objects: FxHashSet::default(),
             table: ObjectTable::new(),

@@ -55,7 +55,7 @@ pub use numpy_capture::NumpyCapture;
 pub use numpy_table::{NUMPY_FORMS, NumpyForm, NumpySyntax, numpy_forms_text};
 pub use result::{
     BreakCause, CaptureGuard, CaptureReport, CapturedCall, CapturedFunction, CapturedGroup, CapturedOperand,
-    ChainBreak, ChainBreakReport, ExecMoment,
+    ChainBreak, ChainBreakReport, ExecMoment, LeftCall,
 };
 
 pub use rewrite::{
@@ -193,13 +193,14 @@ fn fill(captured: &mut CapturedFunction, interpreter: &CaptureInterpreter<'_>, d
     captured.groups = grouper.captured_groups();
     captured.breaks = BreakExplainer { grouper: &grouper, sources: &interpreter.sources }.explain();
     (captured.rewriting, captured.escaping_views) = rewrite::plan(interpreter, &grouper, def);
+    captured.left_calls = interpreter.left_calls.clone();
     captured.guards = interpreter.guards.clone();
     for (index, call) in interpreter.timeline.calls.iter().enumerate() {
         let group = &grouper.groups[grouper.group_of[index]];
         let first = group.first().and_then(|&first| interpreter.timeline.calls.get(first)).unwrap_or(call);
-        let operand = |operand: &timeline::OperandEvent| CapturedOperand {
+        let operand = |(place, operand): (usize, &timeline::OperandEvent)| CapturedOperand {
             keyword: operand.keyword.clone(),
-            producer: grouper.producer(index, operand),
+            producer: grouper.producer(index, place),
             name_at_first: first
                 .names
                 .iter()
@@ -215,7 +216,7 @@ fn fill(captured: &mut CapturedFunction, interpreter: &CaptureInterpreter<'_>, d
             statement: call.statement,
             inlined_at: call.inlined_at.clone(),
             block: call.block,
-            operands: call.operands.iter().map(operand).collect(),
+            operands: call.operands.iter().enumerate().map(operand).collect(),
             is_fusable: call.is_fusable,
         });
     }

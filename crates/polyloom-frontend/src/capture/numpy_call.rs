@@ -10,6 +10,7 @@ use super::interpreter::CaptureInterpreter;
 use super::numpy_table::{NumpyForm, NumpySyntax, forms_of};
 use super::object::{ContainerKind, EXTERNAL, ObjectId, ObjectKind, ValueId};
 use super::plain::PlainUse;
+use super::result::LeftCall;
 use ruff_python_ast::{self as ast, CmpOp, Expr, Operator, UnaryOp};
 use ruff_text_size::{Ranged, TextRange};
 
@@ -81,7 +82,24 @@ impl CaptureInterpreter<'_> {
         if CREATORS.contains(&name) && arguments.rest.is_empty() && arguments.keyword("out").is_none() {
             return self.create_array(range, arguments);
         }
-        self.call_form(range, |syntax| syntax == NumpySyntax::Function, name, arguments)
+        let called = self.call_form(range, |syntax| syntax == NumpySyntax::Function, name, arguments);
+        if called.is_none() {
+            self.note_left_call(range, NumpySyntax::Function, name, arguments);
+        }
+        called
+    }
+
+    /// Notes a call on an array that stays Python.
+    fn note_left_call(&mut self, range: TextRange, syntax: NumpySyntax, name: &str, arguments: &CallArguments) {
+        let span = self.span(range);
+        let is_view = self.numpy.as_ref().is_some_and(|numpy| numpy.left.contains(&span));
+        let is_noted = self.left_calls.iter().any(|each| each.span == span);
+        if is_view || is_noted || !arguments.values().iter().any(|&value| self.is_array(value)) {
+            return;
+        }
+        let label = if syntax == NumpySyntax::Method { format!(".{name}") } else { format!("np.{name}") };
+        let is_known = forms_of(|each| each == syntax, name).next().is_some();
+        self.left_calls.push(LeftCall { label, span, is_known });
     }
 
     /// Calls a function that makes a new array.
@@ -112,7 +130,11 @@ impl CaptureInterpreter<'_> {
         }
         let mut arguments = arguments.clone();
         arguments.positional.insert(0, receiver);
-        self.call_form(range, |syntax| syntax == NumpySyntax::Method, name, &arguments)
+        let called = self.call_form(range, |syntax| syntax == NumpySyntax::Method, name, &arguments);
+        if called.is_none() {
+            self.note_left_call(range, NumpySyntax::Method, name, &arguments);
+        }
+        called
     }
 
     /// Calls `abs` of an array.

@@ -15,6 +15,8 @@ pub struct CapturedFunction {
     pub groups: Vec<CapturedGroup>,
     /// The reasons why values that flow from call to call do not flow inside of a kernel.
     pub breaks: Vec<ChainBreak>,
+    /// The calls of NumPy on arrays that stay Python.
+    pub left_calls: Vec<LeftCall>,
     /// The objects that run-time guards must hold to be what analysis took them for.
     pub guards: Vec<CaptureGuard>,
     /// The edits that make the function run its groups.
@@ -25,6 +27,17 @@ pub struct CapturedFunction {
     pub(crate) escaping_views: Vec<Span>,
     /// The files that the spans point into.
     pub sources: SourceMap,
+}
+
+/// A call of NumPy on an array that is not captured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeftCall {
+    /// The call as a program writes it: `np.dot`, `.ravel`.
+    pub label: String,
+    /// Its place.
+    pub span: Span,
+    /// True if the function or method is captured with other arguments.
+    pub is_known: bool,
 }
 
 /// One `ops.*` call.

@@ -5,6 +5,9 @@ use crate::attribute::AttributeValue;
 use crate::error::GraphError;
 use crate::shape::{Dim, Shape};
 
+/// The most elements of a tensor, so that their bytes are an `i64` whatever their type.
+const MAX_ELEMENTS: u64 = i64::MAX as u64 / 16;
+
 impl ShapeQuery<'_> {
     pub(super) fn broadcast(&mut self) -> Result<Shape, GraphError> {
         let mut result = self.shapes[0].clone();
@@ -18,9 +21,12 @@ impl ShapeQuery<'_> {
         Ok(result)
     }
 
-    /// Refuses a shape whose number of elements is no `u64`, so that arithmetic on the sizes of tensors never overflows.
+    /// Refuses a shape with more elements than a 64-bit address space holds, so that arithmetic on sizes, strides and bytes never
+    /// overflows. Axes of extent 0 count as 1, as in NumPy, because strides multiply the other ones.
     pub(super) fn check_size(&self, shape: &Shape) -> Result<(), GraphError> {
-        if shape.as_static().is_none() || shape.n_elements().is_some() {
+        let Some(extents) = shape.as_static() else { return Ok(()) };
+        let n_elements = extents.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent.max(1)));
+        if n_elements.is_some_and(|n| n <= MAX_ELEMENTS) {
             return Ok(());
         }
         match self.shapes {

@@ -162,7 +162,10 @@ impl<'c, 'p> CandidateRun<'c, 'p> {
         if times.len() < policy.min_samples as usize {
             return;
         }
-        self.has_enough |= interval.half_width() <= policy.target_half_width || self.has_stable_noise(policy);
+        // Noise that stays as it is can still leave the median between two modes, which more samples tell apart.
+        let width = interval.half_width();
+        self.has_enough |=
+            width <= policy.target_half_width || (width <= policy.max_half_width && self.has_stable_noise(policy));
     }
 
     fn has_stable_noise(&self, policy: &MeasurementPolicy) -> bool {

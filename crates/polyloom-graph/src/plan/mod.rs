@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Graph ── decompose ──► expression DAG and stored values ──► kernel drafts ──► KernelBody, FusionPlan
-//!                        (translate.rs, expression.rs)        (group.rs)        (assemble.rs)
+//!                        (translate/, expression.rs)        (group.rs)        (assemble/)
 //! ```
 //!
 //! Views become layouts: a view of an elementwise value is the elementwise value of views, down to what is loaded. A value

@@ -64,7 +64,7 @@ pub(super) fn evaluate(
                     greatest = apply(TensorOp::Maximum, &[greatest, score])?;
                 }
                 let power = |x| apply(TensorOp::Exp, &[apply(TensorOp::Subtract, &[x, greatest])?]);
-                for key in seen {
+                for key in seen.clone() {
                     weights[(key - first) as usize] = power(scores[(key - first) as usize])?;
                 }
                 let factor = power(most)?;
@@ -82,7 +82,7 @@ pub(super) fn evaluate(
                 sum = apply(TensorOp::Add, &[apply(TensorOp::Multiply, &[sum, factor])?, lanes[0]])?;
                 for (column, value) in values.iter_mut().enumerate() {
                     *value = apply(TensorOp::Multiply, &[*value, factor])?;
-                    for key in first..n_keys.min(first + N_KEYS) {
+                    for key in seen.clone() {
                         let x = load(v, of_v + key as usize * n_columns as usize + column);
                         *value = fma(weights[(key - first) as usize], x, *value);
                     }

@@ -184,6 +184,14 @@ pub(crate) fn evaluate_value(
     }
 }
 
+/// Evaluates an elementwise op on scalars, given by their types and bits. Returns `None` if it does not take them.
+pub(crate) fn evaluate_scalar(op: TensorOp, operands: &[(Scalar, u64)], dtype: Scalar) -> Option<u64> {
+    let tensors: Vec<DenseTensor> =
+        operands.iter().map(|&(dtype, bits)| DenseTensor { dtype, extents: Vec::new(), bits: vec![bits] }).collect();
+    let tensors: Vec<&DenseTensor> = tensors.iter().collect();
+    elementwise::evaluate(op, &tensors, &[], dtype).ok()?.first().copied()
+}
+
 pub(crate) fn bind_symbols(graph: &Graph, inputs: &[DenseTensor]) -> Result<SymbolValues, GraphError> {
     let n_inputs = graph.inputs().count();
     if n_inputs != inputs.len() {

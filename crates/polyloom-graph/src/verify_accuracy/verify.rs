@@ -252,11 +252,11 @@ fn count_operations(graph: &Graph) -> Result<u64, GraphError> {
     let graph = decompose(graph)?;
     let mut total = 0u64;
     for value in &graph.values {
-        let TensorDef::Op { op, operands, .. } = &value.def else { continue };
+        let TensorDef::Op { op, operands, attributes } = &value.def else { continue };
         let types: Vec<_> =
             operands.iter().filter_map(|operand| graph.value(*operand)).map(|operand| operand.ty.clone()).collect();
         let elements = value.ty.shape.n_elements();
-        let (Some(cost), Some(elements)) = (op.cost(&types, &value.ty), elements) else {
+        let (Some(cost), Some(elements)) = (op.cost(&types, &attributes.0, &value.ty), elements) else {
             return Err(GraphError::Evaluation(format!("`{}` has unknown extents", op.name())));
         };
         total = total.saturating_add(cost.flops / op.flops_per_element().max(1)).saturating_add(elements);

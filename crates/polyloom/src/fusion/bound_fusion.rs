@@ -3,6 +3,7 @@
 use super::{FusedKernel, FusedPlan, FusionError};
 use crate::bound_launch::BoundLaunch;
 use crate::scalar_bits;
+use polyloom_graph::GraphError;
 use polyloom_graph::plan::{BufferKind, KernelGrid, PlanArg};
 use polyloom_ir::{LaunchConfig, Scalar};
 use polyloom_runtime::{
@@ -191,15 +192,16 @@ impl BoundFusion {
                 PlanArg::Number { index, dtype } => args.scalar(params, dtype, numbers[index as usize].bits(dtype)?)?,
             }
         }
-        let blocks = |n_blocks: u64, n_threads: u32| LaunchConfig {
-            grid: [u32::try_from(n_blocks).unwrap_or(u32::MAX), 1, 1],
-            block: [n_threads, 1, 1],
-            shared_bytes: 0,
+        let blocks = |n_blocks: u64, n_threads: u32| {
+            let reason = || format!("{n_blocks} blocks of threads are more than a launch has");
+            let n_blocks = u32::try_from(n_blocks).map_err(|_| GraphError::Evaluation(reason()))?;
+            let block = [n_threads, 1, 1];
+            Ok::<_, FusionError>(LaunchConfig { grid: [n_blocks, 1, 1], block, shared_bytes: 0 })
         };
         let (shape, grid): (SmallVec<[u64; 4]>, _) = match &launch.grid {
             KernelGrid::Threads(extents) => (SmallVec::from_slice(extents), None),
             KernelGrid::Blocks { n_blocks, n_threads } => {
-                (SmallVec::from_slice(&[n_blocks * u64::from(*n_threads)]), Some(blocks(*n_blocks, *n_threads)))
+                (SmallVec::from_slice(&[n_blocks * u64::from(*n_threads)]), Some(blocks(*n_blocks, *n_threads)?))
             }
         };
         let options = LaunchOptions { grid, ..LaunchOptions::default() };

@@ -9,6 +9,8 @@ pub struct RewritingPlan {
     pub groups: Vec<GroupRewriting>,
     /// The calls of groups that stay single calls, each with the reason.
     pub left: Vec<(usize, String)>,
+    /// True if the function looks at its own names, as by `locals()`, and must run as it is written, without hidden ones.
+    pub shows_names: bool,
     /// Says what must hold of the types of values from outside.
     pub plain: Vec<PlainRequirement>,
 }
@@ -86,6 +88,8 @@ pub struct GroupSite {
     pub result: usize,
     /// The arguments that are evaluated first, in order.
     pub evaluated: Vec<EvaluatedArgument>,
+    /// True if it is the call of a method of an array, which is an argument itself then.
+    pub is_method: bool,
     /// True if unknown code runs between the group and the site, which may bind the names of ops anew.
     pub is_checked: bool,
     /// The slots of the external values of the members up to this site.

@@ -4,29 +4,38 @@ use super::edits::{EvaluatedArgument, GroupRewriting, GroupSite, GroupSlot};
 use super::own_text::{SiteParent, bytes, is_literal, may_run_code};
 use super::segment::{SegmentBuilder, SlotList};
 use super::unit::{SiteUnit, UnitValue, leaves};
+use crate::capture::object::ValueId;
 use crate::capture::result::ExecMoment;
 use crate::capture::timeline::NameLoadEvent;
 use ruff_python_ast::Expr;
 use ruff_text_size::Ranged;
+use std::rc::Rc;
 
 impl<'a> SegmentBuilder<'a, '_> {
     pub(super) fn build_last(&self, units: &[SiteUnit<'a>], live: &[usize]) -> Result<GroupRewriting, String> {
         self.check_names(units)?;
-        self.check_holders(live)?;
+        self.check_holders(units, live)?;
         let last = self.call(self.calls.len() - 1).at;
         let mut slots = SlotList::default();
         let (mut members, mut sites) = (Vec::new(), Vec::new());
-        for (member, unit) in units.iter().enumerate() {
+        for unit in units {
             let evaluated = self.evaluate_at_site(unit, units, last, &mut slots)?;
-            members.push(self.member(member, unit, &mut slots, None)?);
+            for &member in &unit.members {
+                // Sites leave all members before their own to the group, so that members must come unit by unit.
+                if member != members.len() {
+                    return Err("its helper function is called between calls of another".to_owned());
+                }
+                members.push(self.member(member, unit, &mut slots, None)?);
+            }
             sites.push(GroupSite {
                 range: bytes(&unit.range),
-                members: vec![member],
-                result: member,
+                members: unit.members.clone(),
+                result: unit.result,
                 evaluated,
+                is_method: self.is_method(unit),
                 is_checked: false,
                 n_slots: slots.slots.len(),
-                holders: self.holders(member),
+                holders: self.holders(unit),
             });
         }
         Ok(GroupRewriting {
@@ -41,14 +50,11 @@ impl<'a> SegmentBuilder<'a, '_> {
 
     /// Checks that results of members are in names alone until the group runs, which are then bound anew.
     fn check_names(&self, units: &[SiteUnit<'a>]) -> Result<(), String> {
-        if self.has_dynamic_code() {
-            return Err("code that reaches every name runs in the function".to_owned());
-        }
         let last = self.call(self.calls.len() - 1).at;
         for (index, unit) in units.iter().enumerate() {
             let is_last = index + 1 == units.len();
-            if unit.helper.is_some() {
-                return Err("it is in a helper function, and the group runs at its last call".to_owned());
+            if unit.helper.is_some() && self.runs_unknown_code_before(unit) {
+                return Err("it is in a helper function that code before it may replace".to_owned());
             }
             if unit.is_protected {
                 return Err("it is inside of a `try` or `with`, and the group runs at its last call".to_owned());
@@ -104,15 +110,19 @@ impl<'a> SegmentBuilder<'a, '_> {
                 }
             }
             let known = Some(value).filter(|&value| !self.interpreter.table.value(value).is_constant);
+            // An argument of a helper that no member takes is evaluated all the same.
+            let is_taken = unit.helper.is_none() || self.is_taken(value);
             if let Expr::Name(name) = leaf.expr
                 && !runs_code
                 && self.is_own_name(&name.id)
                 && !self.is_bound_between(&name.id, at, last)
             {
-                slots.add(GroupSlot::Name(name.id.to_string()), known, Some(range));
+                if is_taken {
+                    slots.add(GroupSlot::Name(name.id.to_string()), known, Some(range));
+                }
                 continue;
             }
-            let slot = Some(slots.add(GroupSlot::Kept, known, Some(range)));
+            let slot = is_taken.then(|| slots.add(GroupSlot::Kept, known, Some(range)));
             evaluated.push(EvaluatedArgument { range, slot, member: None, may_run_code });
         }
         Ok(evaluated)
@@ -120,9 +130,8 @@ impl<'a> SegmentBuilder<'a, '_> {
 
     /// Checks that each name that may hold a result that is needed outside holds it for certain when the group runs: on a path
     /// on which it holds another value, it must not be bound anew, and on the others it must.
-    fn check_holders(&self, live: &[usize]) -> Result<(), String> {
-        let call = self.call(self.calls.len() - 1);
-        for (_, value) in &call.names[..call.n_own_names] {
+    fn check_holders(&self, units: &[SiteUnit<'a>], live: &[usize]) -> Result<(), String> {
+        for (_, value) in self.own_names(units.last()) {
             let objects = self.interpreter.table.objects_of(*value);
             let may_hold = |&&member: &&usize| objects.contains(&self.call(member).results[0]);
             let is_certain = objects.len() == 1 && !self.interpreter.table.value(*value).may_be_unbound;
@@ -133,13 +142,24 @@ impl<'a> SegmentBuilder<'a, '_> {
         Ok(())
     }
 
-    /// Returns the function's own names that hold results of earlier members when a member is called.
-    fn holders(&self, member: usize) -> Vec<(String, usize)> {
-        let call = self.call(member);
+    /// Returns the function's own names and their values when a unit is evaluated.
+    fn own_names(&self, unit: Option<&SiteUnit<'a>>) -> &'a [(Rc<str>, ValueId)] {
+        let Some(unit) = unit else { return &[] };
+        match unit.helper {
+            Some(helper) => &helper.names,
+            None => {
+                let call = self.call(unit.result);
+                &call.names[..call.n_own_names]
+            }
+        }
+    }
+
+    /// Returns the function's own names that hold results of earlier members when a unit is evaluated.
+    fn holders(&self, unit: &SiteUnit<'a>) -> Vec<(String, usize)> {
         let mut holders = Vec::new();
-        for (name, value) in &call.names[..call.n_own_names] {
+        for (name, value) in self.own_names(Some(unit)) {
             let objects = self.interpreter.table.objects_of(*value);
-            let maker = (0..member).find(|&earlier| objects[..] == self.call(earlier).results[..]);
+            let maker = (0..unit.members[0]).find(|&earlier| objects[..] == self.call(earlier).results[..]);
             holders.extend(maker.map(|maker| (name.to_string(), maker)));
         }
         holders

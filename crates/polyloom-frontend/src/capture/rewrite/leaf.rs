@@ -3,7 +3,7 @@
 use super::edits::{GroupMember, GroupOperand, GroupSlot};
 use super::own_text::{bytes, is_literal};
 use super::segment::{SegmentBuilder, SlotList};
-use super::unit::{SiteUnit, UnitValue};
+use super::unit::{ParameterValue, SiteUnit, UnitValue};
 use crate::capture::object::{ObjectKind, ValueId};
 use crate::capture::timeline::OperandTree;
 use ruff_python_ast::{self as ast, Expr};
@@ -36,7 +36,7 @@ impl<'a> SegmentBuilder<'a, '_> {
             keywords: Vec::new(),
         };
         for ((keyword, tree), expr) in call.arguments.iter().zip(expressions) {
-            let operand = self.operand(member, tree, Some(expr), &unit.constants, slots, moment)?;
+            let operand = self.operand(member, tree, Some(expr), &unit.parameters, slots, moment)?;
             match keyword {
                 Some(keyword) => described.keywords.push((keyword.to_string(), operand)),
                 None => described.arguments.push(operand),
@@ -54,7 +54,7 @@ impl<'a> SegmentBuilder<'a, '_> {
         member: usize,
         tree: &OperandTree,
         expr: Option<&'a Expr>,
-        constants: &FxHashMap<String, String>,
+        parameters: &FxHashMap<String, ParameterValue>,
         slots: &mut SlotList,
         moment: Option<&MomentNames<'_>>,
     ) -> Result<GroupOperand, String> {
@@ -70,7 +70,7 @@ impl<'a> SegmentBuilder<'a, '_> {
                     _ => vec![None; parts.len()],
                 };
                 let parts = parts.iter().zip(elements);
-                let operands = parts.map(|(part, expr)| self.operand(member, part, expr, constants, slots, moment));
+                let operands = parts.map(|(part, expr)| self.operand(member, part, expr, parameters, slots, moment));
                 return operands.collect::<Result<_, _>>().map(GroupOperand::List);
             }
         };
@@ -87,17 +87,33 @@ impl<'a> SegmentBuilder<'a, '_> {
                 return Ok(GroupOperand::Const(text.unwrap_or_default().to_owned()));
             }
             let is_own = self.call(member).inlined_at.is_empty();
-            if let Some(text) = expr.as_name_expr().and_then(|name| constants.get(name.id.as_str())) {
-                return Ok(GroupOperand::Const(text.clone()));
+            match expr.as_name_expr().and_then(|name| parameters.get(name.id.as_str())) {
+                Some(ParameterValue::Literal(text)) => return Ok(GroupOperand::Const(text.clone())),
+                Some(ParameterValue::Expression(range)) => {
+                    if let Some(slot) = slots.of_expression(*range) {
+                        return Ok(GroupOperand::In(slot));
+                    }
+                }
+                None => {}
             }
             if let Some(slot) = slots.of_expression(bytes(expr)).filter(|_| is_own) {
                 return Ok(GroupOperand::In(slot));
             }
         }
-        let moment = moment.ok_or("an operand of it has no expression of its own")?;
         let value = self.call(member).operands[index].value;
-        let slot = self.slot_at(member, value, expr, slots, moment)?;
+        let slot = match moment {
+            Some(moment) => self.slot_at(member, value, expr, slots, moment)?,
+            // What a helper takes was evaluated at its call.
+            None => self.given_slot(value, slots).ok_or("an operand of it has no expression of its own")?,
+        };
         Ok(GroupOperand::In(slot))
+    }
+
+    /// Returns the slot that holds a value, or one for a member of a module.
+    fn given_slot(&self, value: ValueId, slots: &mut SlotList) -> Option<usize> {
+        let is_constant = self.interpreter.table.value(value).is_constant;
+        let known = slots.of_value(value).filter(|_| !is_constant);
+        known.or_else(|| Some(slots.add(GroupSlot::Path(self.path_of(value)?), None, None)))
     }
 
     /// Returns the slot of a value that can be had when the group runs.
@@ -110,11 +126,8 @@ impl<'a> SegmentBuilder<'a, '_> {
         moment: &MomentNames<'_>,
     ) -> Result<usize, String> {
         let known = self.interpreter.table.value(value);
-        if let Some(slot) = slots.of_value(value).filter(|_| !known.is_constant) {
+        if let Some(slot) = self.given_slot(value, slots) {
             return Ok(slot);
-        }
-        if let Some(path) = self.path_of(value) {
-            return Ok(slots.add(GroupSlot::Path(path), None, None));
         }
         if known.is_constant {
             // All literals are one value, so that the name alone tells which it is.
@@ -157,7 +170,11 @@ impl<'a> SegmentBuilder<'a, '_> {
     pub(super) fn member_of(&self, value: &UnitValue) -> Option<usize> {
         match value {
             UnitValue::One(_, Some((member, operand))) => self.producer(*member, *operand),
-            _ => None,
+            UnitValue::One(value, None) => {
+                let objects = self.interpreter.table.objects_of(*value);
+                (0..self.calls.len()).find(|&member| objects[..] == self.call(member).results[..])
+            }
+            UnitValue::List(_) => None,
         }
     }
 

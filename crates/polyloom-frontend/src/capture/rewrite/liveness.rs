@@ -4,7 +4,7 @@ use super::own_text::{SiteParent, bytes};
 use super::segment::SegmentBuilder;
 use super::unit::{SiteUnit, UnitValue, leaves};
 use crate::capture::object::ObjectId;
-use crate::capture::timeline::{EventKind, NameLoadEvent};
+use crate::capture::timeline::NameLoadEvent;
 use rustc_hash::FxHashSet;
 
 impl<'a> SegmentBuilder<'a, '_> {
@@ -32,9 +32,6 @@ impl<'a> SegmentBuilder<'a, '_> {
     }
 
     fn is_live(&self, member: usize, units: &[SiteUnit<'a>]) -> bool {
-        if self.has_dynamic_code() {
-            return true;
-        }
         let Some(unit) = units.iter().find(|unit| unit.members.contains(&member)) else { return true };
         if unit.result == member {
             let is_outside = match &unit.parent {
@@ -51,11 +48,6 @@ impl<'a> SegmentBuilder<'a, '_> {
             return false;
         }
         self.outside_loads(member, units).next().is_some()
-    }
-
-    /// True if code that reaches every name runs somewhere.
-    pub(super) fn has_dynamic_code(&self) -> bool {
-        self.interpreter.timeline.events.iter().any(|event| event.kind == EventKind::Dynamic)
     }
 
     /// True if a name is local to the function, and functions inside of it do not use it.

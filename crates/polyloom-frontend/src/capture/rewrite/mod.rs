@@ -23,6 +23,8 @@ pub use edits::{
 
 use super::grouping::CallGrouper;
 use super::interpreter::CaptureInterpreter;
+use super::result::ExecMoment;
+use super::timeline::EventKind;
 use own_text::OwnText;
 use polyloom_ir::Span;
 use ruff_python_ast as ast;
@@ -37,19 +39,32 @@ pub(super) fn plan(
     let own = OwnText::of(def);
     let mut plan = RewritingPlan::default();
     let mut views = Vec::new();
+    if interpreter.timeline.events.iter().any(|event| event.kind == EventKind::Dynamic) {
+        // `locals()` would show the hidden names of a rewritten function, and the program may pass them on.
+        plan.shows_names = true;
+        let calls = 0..interpreter.timeline.calls.len();
+        plan.left.extend(calls.map(|call| (call, "code that reaches every name runs in the function".to_owned())));
+        return (plan, views);
+    }
     for group in grouper.captured_groups() {
         let calls = &group.calls[..];
-        if calls.len() < 2 {
+        // A call of NumPy by itself is NumPy's own.
+        let n_least = if interpreter.timeline.calls[calls[0]].parameters.is_empty() { 1 } else { 2 };
+        if calls.len() < n_least {
             continue;
         }
+        // What is left over of a group runs as it is written.
+        let n_least = calls.len().min(2);
+        // One call runs in its own place.
+        let legal = if calls.len() == 1 { &[ExecMoment::First][..] } else { &group.exec_at[..] };
         let whole = SegmentBuilder { interpreter, grouper, own: &own, calls };
         views.extend(whole.escaping_views());
         let mut start = 0;
         while start < calls.len() {
             let mut reason = None;
-            let found = (start + 2..=calls.len()).rev().find_map(|end| {
+            let found = (start + n_least..=calls.len()).rev().find_map(|end| {
                 let builder = SegmentBuilder { interpreter, grouper, own: &own, calls: &calls[start..end] };
-                match builder.build(&group.exec_at) {
+                match builder.build(legal) {
                     Ok(rewriting) => Some((end, rewriting)),
                     Err(error) => {
                         reason.get_or_insert(error);

@@ -81,7 +81,7 @@ impl<'a> SegmentBuilder<'a, '_> {
 
     /// True if unknown code runs between the first call and those of a place. It may bind the names of ops anew, which the
     /// group could not know.
-    fn runs_unknown_code_before(&self, unit: &SiteUnit<'a>) -> bool {
+    pub(super) fn runs_unknown_code_before(&self, unit: &SiteUnit<'a>) -> bool {
         let first = self.call(0).at as usize;
         let last = unit.members.iter().map(|&member| self.call(member).at as usize).max().unwrap_or(first);
         let between = &self.interpreter.timeline.events[first..last.max(first)];
@@ -90,14 +90,19 @@ impl<'a> SegmentBuilder<'a, '_> {
             .any(|event| matches!(event.kind, EventKind::UnknownCode | EventKind::Suspend | EventKind::Dynamic))
     }
 
+    /// True if a place is the call of a method of an array.
+    pub(super) fn is_method(&self, unit: &SiteUnit<'a>) -> bool {
+        unit.helper.is_none() && self.call(unit.result).path.starts_with("ndarray.")
+    }
+
     pub(super) fn call(&self, member: usize) -> &'a CallEvent {
         &self.interpreter.timeline.calls[self.calls[member]]
     }
 
     pub(super) fn producer(&self, member: usize, operand: usize) -> Option<usize> {
         let call = self.calls[member];
-        let producer = self.grouper.producer(call, &self.interpreter.timeline.calls[call].operands[operand])?;
-        self.calls.iter().position(|&each| each == producer)
+        let producer = self.grouper.producer(call, operand)?;
+        self.calls.binary_search(&producer).ok()
     }
 
     /// The file of the function's own text.
@@ -164,6 +169,7 @@ impl<'a> SegmentBuilder<'a, '_> {
                 members: at_root,
                 result: units[root].result,
                 evaluated,
+                is_method: self.is_method(&units[root]),
                 is_checked: false,
                 n_slots: slots.slots.len(),
                 holders: Vec::new(),
@@ -220,7 +226,7 @@ impl<'a> SegmentBuilder<'a, '_> {
     }
 
     /// True if a member takes a value as an operand.
-    fn is_taken(&self, value: ValueId) -> bool {
+    pub(super) fn is_taken(&self, value: ValueId) -> bool {
         (0..self.calls.len()).any(|member| self.call(member).operands.iter().any(|operand| operand.value == value))
     }
 
@@ -290,6 +296,7 @@ impl<'a> SegmentBuilder<'a, '_> {
             members: inner.flat_map(|other| other.members.clone()).collect(),
             result: unit.result,
             evaluated,
+            is_method: self.is_method(unit),
             is_checked: self.runs_unknown_code_before(unit),
             n_slots: 0,
             holders: Vec::new(),

@@ -1,6 +1,6 @@
 //! Places of a group: calls of ops in the function's own text, and calls of helpers that do nothing but call such.
 
-use super::own_text::{OwnCall, SiteParent, is_dotted, is_literal, site_arguments};
+use super::own_text::{OwnCall, SiteParent, bytes, is_dotted, is_literal, site_arguments};
 use super::segment::SegmentBuilder;
 use crate::capture::object::{FunctionSource, ObjectKind, ValueId};
 use crate::capture::timeline::{EventKind, InlinedCallEvent, OperandTree};
@@ -22,8 +22,16 @@ pub(super) struct SiteUnit<'a> {
     pub(super) helper: Option<&'a InlinedCallEvent>,
     /// The expressions of the members' arguments, by member; those of a helper stand in its text.
     pub(super) expressions: FxHashMap<usize, Vec<&'a Expr>>,
-    /// The literals that parameters of the helper have.
-    pub(super) constants: FxHashMap<String, String>,
+    /// The arguments that parameters of the helper have.
+    pub(super) parameters: FxHashMap<String, ParameterValue>,
+}
+
+/// The argument of a parameter that a helper does not bind again.
+pub(super) enum ParameterValue {
+    /// A literal, as it is written in the call or as a default.
+    Literal(String),
+    /// Another expression of the call, by its bytes.
+    Expression((u32, u32)),
 }
 
 pub(super) struct UnitArgument<'a> {
@@ -96,7 +104,7 @@ impl<'a> SegmentBuilder<'a, '_> {
                 .collect(),
             helper: None,
             expressions,
-            constants: FxHashMap::default(),
+            parameters: FxHashMap::default(),
         })
     }
 
@@ -130,7 +138,7 @@ impl<'a> SegmentBuilder<'a, '_> {
         if values.len() != arguments.len() {
             return Err(other());
         }
-        let constants = self.constant_parameters(helper, &arguments);
+        let parameters = self.parameter_values(helper, &arguments);
         let arguments = arguments.into_iter().zip(values);
         Ok(SiteUnit {
             range,
@@ -143,24 +151,23 @@ impl<'a> SegmentBuilder<'a, '_> {
                 .collect(),
             helper: Some(helper),
             expressions,
-            constants,
+            parameters,
         })
     }
 
-    /// Returns the parameters of a helper that have literals, as they are written in the call or as defaults, and that it
-    /// does not bind again.
-    fn constant_parameters(
+    /// Returns the arguments of the parameters that a helper does not bind again.
+    fn parameter_values(
         &self,
         helper: &InlinedCallEvent,
         arguments: &[(Option<&str>, &Expr)],
-    ) -> FxHashMap<String, String> {
-        let mut constants = FxHashMap::default();
-        let FunctionSource::Definition { unit, start } = helper.source else { return constants };
+    ) -> FxHashMap<String, ParameterValue> {
+        let mut values = FxHashMap::default();
+        let FunctionSource::Definition { unit, start } = helper.source else { return values };
         let (Some((source, _)), Some((own, _))) = (self.interpreter.units.get(unit), self.interpreter.units.first())
         else {
-            return constants;
+            return values;
         };
-        let Some(def) = source.definition_at(start) else { return constants };
+        let Some(def) = source.definition_at(start) else { return values };
         let bound = crate::capture::scope::ScopeBindings::of_body(&def.body).locals;
         let positional = def.parameters.posonlyargs.iter().chain(&def.parameters.args);
         let by_place: Vec<&str> = positional.map(|each| each.parameter.name.as_str()).collect();
@@ -172,16 +179,21 @@ impl<'a> SegmentBuilder<'a, '_> {
                 Some(keyword) => *keyword == name,
                 None => place == Some(*index),
             });
-            let text = match (given, parameter.default.as_deref()) {
-                (Some((_, (_, expr))), _) if is_literal(expr) => own.text(expr.range()),
-                (None, Some(default)) if is_literal(default) => source.text(default.range()),
+            let value = match (given, parameter.default.as_deref()) {
+                (Some((_, (_, expr))), _) if is_literal(expr) => {
+                    ParameterValue::Literal(own.text(expr.range()).to_owned())
+                }
+                (Some((_, (_, expr))), _) => ParameterValue::Expression(bytes(expr)),
+                (None, Some(default)) if is_literal(default) => {
+                    ParameterValue::Literal(source.text(default.range()).to_owned())
+                }
                 _ => continue,
             };
             if !bound.contains(name) {
-                constants.insert(name.to_owned(), text.to_owned());
+                values.insert(name.to_owned(), value);
             }
         }
-        constants
+        values
     }
 
     /// True if the body of a helper assigns results of ops to names and returns one, and nothing else. `at` counts the
@@ -237,7 +249,7 @@ impl<'a> SegmentBuilder<'a, '_> {
             _ => {
                 let is_here = |member: &&usize| {
                     let made = self.call(**member);
-                    made.inlined_at.len() == 1 && (made.span.start, made.span.end) == super::own_text::bytes(expr)
+                    made.inlined_at.len() == 1 && (made.span.start, made.span.end) == bytes(expr)
                 };
                 let Some(&member) = members.iter().find(is_here) else { return false };
                 let is_method = self.call(member).path.starts_with("ndarray.");

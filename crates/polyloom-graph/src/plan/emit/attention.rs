@@ -200,7 +200,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
             .map(|(groups, &kept)| groups.iter().map(|&value| value * kept).collect())
             .collect();
         let n_of_block = (rows.n_keys - first_key).min(self.integer(N_KEYS as i64));
-        let values = self.add_values(tile, reduction, rows, (first_key, n_of_block), &visits, values);
+        let values = self.add_values(tile, reduction, rows, (first_key, n_of_block), values);
         // The next block writes other weights.
         b.sync_threads();
         RunningRows { most, sums, values }
@@ -267,7 +267,6 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         reduction: &BodyReduction,
         rows: &AttentionRows<'b, 'g>,
         (first_key, n_of_block): (Expr<'g>, Expr<'g>),
-        visits: &[Expr<'g>],
         values: Vec<Vec<Expr<'g>>>,
     ) -> Vec<Vec<Expr<'g>>> {
         let b = self.b;
@@ -280,13 +279,12 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
             rows.emitters.first().map(of_column)
         };
         let weight = |row: usize, key: Expr<'g>| rows.weights.load(&[key + (row * N_KEYS as usize) as i64]);
-        // Mostly all queries or none look at a block.
-        let all_visit = visits.iter().copied().reduce(|x, y| x & y);
-        let none = self.integer(0);
-        let n_together = match all_visit {
-            Some(all) if tile.is_causal => all.select(n_of_block, none),
-            _ => n_of_block,
+        // Later queries look at more keys. A key that is not seen adds nothing, not its value times 0, which may be NaN.
+        let n_own = |row: usize| match tile.is_causal {
+            true => (rows.n_seen[row] - first_key).max(self.integer(0)).min(n_of_block),
+            false => n_of_block,
         };
+        let n_together = n_own(0);
         let n_groups = rows.columns.len();
         let flat = b.for_range_many(0, n_together, 1, &values.concat(), |key, states| {
             let loaded: Vec<Expr<'g>> = rows.columns.iter().filter_map(|&column| value(key, column)).collect();
@@ -302,8 +300,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
             return values;
         }
         let one_by_one = |(row, states): (usize, &Vec<Expr<'g>>)| {
-            let is_alone = all_visit.map_or(visits[row], |all| visits[row] & !all);
-            b.for_range_many(0, is_alone.select(n_of_block, none), 1, states, |key, states| {
+            b.for_range_many(n_together, n_own(row), 1, states, |key, states| {
                 let weight = weight(row, key);
                 let next = rows.columns.iter().zip(states);
                 next.filter_map(|(&column, &state)| Some(weight.fma(value(key, column)?, state))).collect()

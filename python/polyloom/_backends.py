@@ -1,0 +1,157 @@
+"""Backends: what can compute a tensor graph, and the functions that run one op by op."""
+
+from __future__ import annotations
+
+import enum
+import importlib.util
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polyloom import _native, _numpy_kernels, _torch_kernels
+
+
+class Backend(enum.Enum):
+    """A library and a device that compute tensor ops.
+
+    A backend whose library or device is missing is absent: `Backend.available()` leaves it out, and no path uses it.
+    """
+
+    CPU_NUMPY = "numpy on the CPU"
+    CPU_TORCH = "torch on the CPU"
+    GPU_TORCH = "torch on a GPU"
+    CPU_NATIVE = "Polyloom's code for the CPU"
+    GPU_CUDA = "Polyloom's code for GPUs"
+    SIM = "Polyloom's code for GPUs on the simulator"
+
+    @staticmethod
+    def available() -> list[Backend]:
+        """The backends that this process has, the simulator last: it is never chosen for speed.
+
+        Examples
+        --------
+        >>> from polyloom import Backend
+        >>> Backend.CPU_NATIVE in Backend.available() and Backend.CPU_NUMPY in Backend.available()
+        True
+        """
+        found = [Backend.CPU_NATIVE, Backend.CPU_NUMPY]
+        if importlib.util.find_spec("torch") is not None:
+            found.append(Backend.CPU_TORCH)
+            import torch
+
+            if torch.cuda.is_available():
+                found.append(Backend.GPU_TORCH)
+        if _native.gpu_available():
+            found.append(Backend.GPU_CUDA)
+        return [*found, Backend.SIM]
+
+
+class _Library:
+    """How a library computes: its kernels, and how it makes what they are given and ends what they give."""
+
+    def __init__(self, name: str, kernels: dict[str, Callable[..., Any]]) -> None:
+        self.name, self.kernels = name, kernels
+
+    def constant(self, value: Any) -> Any:
+        """A value without axes, from NumPy's."""
+        return value
+
+    def checked(self, dtype: Any) -> Any:
+        """The library's element type for NumPy's."""
+        return dtype
+
+    def ended(self, value: Any, dtype: Any) -> Any:
+        """A result of a kernel in the element type that the graph says."""
+        return value if getattr(value, "dtype", None) == dtype else np.asarray(value).astype(dtype)
+
+
+class _Torch(_Library):
+    def __init__(self, device: str) -> None:
+        super().__init__("PyTorch", _torch_kernels.kernels())
+        self.device = device
+
+    def constant(self, value: Any) -> Any:
+        import torch
+
+        return torch.tensor(value, dtype=_torch_kernels.dtype_of(value.dtype), device=self.device)
+
+    def checked(self, dtype: Any) -> Any:
+        return _torch_kernels.dtype_of(dtype)
+
+    def ended(self, value: Any, dtype: Any) -> Any:
+        return value.to(dtype)
+
+
+def numpy_runner(graph: _native.TensorGraph) -> Callable[..., list[Any]]:
+    """A function that computes a graph by NumPy, op by op, from arrays and then the numbers of a run.
+
+    Raises
+    ------
+    NotImplementedError
+        NumPy has no kernel for an op of the graph.
+    """
+    run = _runner(graph, _Library("NumPy", _numpy_kernels.KERNELS))
+
+    def quiet(*arguments: Any) -> list[Any]:
+        with np.errstate(all="ignore"):
+            return [np.asarray(each) for each in run(*arguments)]
+
+    return quiet
+
+
+def torch_runner(graph: _native.TensorGraph, device: str = "cpu") -> Callable[..., list[Any]]:
+    """A function that computes a graph by PyTorch, op by op, from tensors on a device and then the numbers of a run.
+
+    Raises
+    ------
+    NotImplementedError
+        PyTorch has no kernel for an op of the graph, or does not compute in one of its element types.
+    """
+    return _runner(graph, _Torch(device))
+
+
+def _runner(graph: _native.TensorGraph, library: _Library) -> Callable[..., list[Any]]:
+    steps: list[tuple[int, Callable[..., Any], Sequence[int | None], tuple[Any, ...], Any]] = []
+    inputs: list[int] = []
+    numbers: list[tuple[int, int, Any]] = []
+    constants: list[tuple[int, Any]] = []
+    last_use: dict[int, int] = {}
+    values = graph.values
+    for place, (kind, operands, attributes, dtype, _) in enumerate(values):
+        own_dtype = library.checked(dtype)
+        if kind == "input":
+            inputs.append(place)
+        elif kind == "number":
+            numbers.append((place, attributes[0], dtype))
+        elif kind == "constant":
+            bits = np.array([attributes[0]], np.uint64).view(np.uint8)
+            constants.append((place, library.constant(bits[: np.dtype(dtype).itemsize].view(dtype)[0])))
+        elif kind in library.kernels:
+            steps.append((place, library.kernels[kind], operands, attributes, own_dtype))
+            last_use.update((operand, place) for operand in operands if operand is not None)
+        else:
+            raise NotImplementedError(f"{library.name} has no kernel for `{kind}`")
+    outputs = graph.outputs
+    # A value is dropped after its last use, so that memory goes round as it does in a program.
+    dropped: dict[int, list[int]] = {}
+    for value, place in last_use.items():
+        if value not in outputs:
+            dropped.setdefault(place, []).append(value)
+
+    def run(*arguments: Any) -> list[Any]:
+        held: list[Any] = [None] * len(values)
+        for place, array in zip(inputs, arguments, strict=False):
+            held[place] = array
+        for place, which, dtype in numbers:
+            held[place] = library.constant(np.dtype(dtype).type(arguments[len(inputs) + which]))
+        for place, value in constants:
+            held[place] = value
+        for place, kernel, operands, attributes, dtype in steps:
+            found = kernel(*[None if each is None else held[each] for each in operands], *attributes)
+            held[place] = library.ended(found, dtype)
+            for value in dropped.get(place, ()):
+                held[value] = None
+        return [held[place] for place in outputs]
+
+    return run
