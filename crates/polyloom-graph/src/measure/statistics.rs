@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_slows_down_both_of_a_pair_leaves_the_ratio() {
-        let slow = |round: u64| if round % 3 == 0 { 5 } else { 1 };
+        let slow = |round: u64| if round.is_multiple_of(3) { 5 } else { 1 };
         let a: Vec<u64> = (0..60).map(|round| 900 * slow(round)).collect();
         let b: Vec<u64> = (0..60).map(|round| 1000 * slow(round)).collect();
         let [low, high] = bootstrap_ratio(&a, &b, 0.95, 300, 1).unwrap();
