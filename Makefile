@@ -166,6 +166,7 @@ fuzz-capture:  ## PROGRAMS random tensor functions, run with every access watche
 
 fuzz-fuse: $(STAMPS)/develop-release  ## PROGRAMS random tensor functions, fused and as they are written (default 20000)
 	$(BIN)/python scripts/fuzz_fuse.py --programs $(or $(PROGRAMS),20000)
+	$(BIN)/python scripts/fuzz_fuse.py --models --programs $(or $(PROGRAMS),20000)
 
 fuzz-graphs:  ## GRAPHS random tensor graphs by their plans, against the evaluator (default 20000)
 	POLYLOOM_GRAPHS=$(or $(GRAPHS),20000) cargo test --release -p polyloom --features compute --test main random_graphs

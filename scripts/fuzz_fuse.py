@@ -2,7 +2,8 @@
 
     python scripts/fuzz_fuse.py --programs 20000 --seed 1
 
-With `--numpy`, functions in the spelling of NumPy, whose values may differ by rounding.
+With `--numpy`, functions in the spelling of NumPy, whose values may differ by rounding; with `--models`, functions of
+ops of models: products, convolutions, attention, pooling, scans, sorts and indices.
 
 Exits with 1 at the first difference, and prints the program.
 """
@@ -14,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from capture_oracle import Writer
-from fusion_oracle import compare, numpy_programs, programs
+from fusion_oracle import compare, model_programs, numpy_programs, programs
 
 
 def main():
@@ -24,6 +25,7 @@ def main():
     parser.add_argument("--first", type=int, default=0, help="the number of the first program")
     parser.add_argument("--all", action="store_true", help="go on after a difference")
     parser.add_argument("--numpy", action="store_true", help="programs in NumPy's spelling")
+    parser.add_argument("--models", action="store_true", help="programs of the ops of models")
     arguments = parser.parse_args()
     import polyloom
 
@@ -31,9 +33,16 @@ def main():
     n_kernels = n_runs = n_fused = n_wrong = 0
     for i in range(arguments.first, arguments.first + arguments.programs):
         number = arguments.seed * 1_000_003 + i
-        text = numpy_programs.program(number) if arguments.numpy else programs.program(Writer(number))
-        for seed in (i, i + 17) if arguments.numpy else (i % 6, (i * 5 + 3) % 6):
-            if arguments.numpy:
+        inputs = []
+        if arguments.models:
+            text, inputs = model_programs.program(number)
+        else:
+            text = numpy_programs.program(number) if arguments.numpy else programs.program(Writer(number))
+        for seed in (i, i + 17) if arguments.numpy or arguments.models else (i % 6, (i * 5 + 3) % 6):
+            if arguments.models:
+                make = model_programs.world(inputs, seed)
+                wrong, function = compare.difference(text, "f", make, polyloom.fuse, model_programs.Recorder)
+            elif arguments.numpy:
                 wrong, function = numpy_programs.difference(text, seed, fuse_numpy)
             else:
                 wrong, function = compare.difference(text, "f", programs.random_world(seed), polyloom.fuse)

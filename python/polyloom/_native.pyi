@@ -489,6 +489,7 @@ def trace_results(
     request: str,
     given: Sequence[Any],
     first: int,
+    max_bytes: int,
     name: str,
     float_mode: str,
     explains: bool = False,

@@ -19,6 +19,9 @@ from polyloom._traced_tensor import TracedTensor
 
 __all__ = ["grad", "value_and_grad", "vjp"]
 
+# No bound.
+_MAX_BYTES = 2**64 - 1
+
 
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Makes the function that gives the gradients of another, which gives one number.
@@ -138,7 +141,9 @@ def value_and_grad(
     return value_and_gradient
 
 
-def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def vjp(
+    function: Callable[..., Any], *args: Any, max_bytes: int | None = None
+) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """Calls a function and gives its results, and the function that carries cotangents back: vector-Jacobian products.
 
     Parameters
@@ -147,6 +152,10 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
         As for `grad`, but with results of any shapes, in any structure.
     *args
         Its arguments, all of which it is differentiated by.
+    max_bytes : int, optional
+        The most memory that `pullback` may keep beside the arguments. Where more would be needed, those values are
+        computed again that take the least time for their size; with 0, all of them. Without it, `pullback` keeps what
+        the way back needs and what is not cheap to compute again.
 
     Returns
     -------
@@ -154,8 +163,8 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
         What the function gives.
     pullback : callable
         Takes cotangents in the structure of the results, each of its type and shape, and gives a tuple with the
-        gradients by each argument. Those of results that are no floats are not looked at. It keeps the arguments, and
-        computes again what the way back needs of the way there.
+        gradients by each argument. Those of results that are no floats are not looked at. It keeps the arguments, which
+        must not be written to before it is called, and beside them `pullback.n_bytes` bytes.
 
     Raises
     ------
@@ -175,8 +184,10 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     run = _Run(function, "vjp", args, range(len(args)))
     outputs = run.call({})
     values, tensors = run.outputs_of(outputs)
-    results = iter(run.results("values", tensors))
-    given = rebuilt(outputs, iter([next(results) if each is not None else value for each, value in values]))
+    limit = _MAX_BYTES if max_bytes is None else min(max(max_bytes, 0), _MAX_BYTES)
+    results = run.results("forward", tensors, max_bytes=limit)
+    shown, kept = iter(results[: len(tensors)]), results[len(tensors) :]
+    given = rebuilt(outputs, iter([next(shown) if each is not None else value for each, value in values]))
 
     def pullback(cotangents: Any) -> tuple[Any, ...]:
         check_like(outputs, cotangents, f"vjp({run.name}): the structure of the cotangents")
@@ -184,9 +195,9 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
         for (path, leaf), (_, cotangent) in zip(leaves_of(outputs), leaves_of(cotangents), strict=True):
             if isinstance(leaf, TracedTensor) and leaf._trace is run.trace and leaf._is_float:
                 seeds.append(_beside(leaf, cotangent, f"vjp({run.name}): the cotangent of result{path}"))
-        floats = [tensor for tensor in tensors if tensor._is_float]
-        return tuple(run.gradients_of(run.results("pullback", floats, seeds)))
+        return tuple(run.gradients_of(run.results("backward", tensors, [*kept, *seeds], max_bytes=limit)))
 
+    pullback.__dict__["n_bytes"] = sum(getattr(each, "nbytes", 0) for each in kept)
     return given, pullback
 
 
@@ -386,11 +397,21 @@ class _Run:
         outputs: Sequence[TracedTensor],
         given: Sequence[Any] = (),
         first: int = 0,
+        max_bytes: int = 0,
         explains: bool = False,
     ) -> list[Any]:
         """Runs the plan of the trace, or adds it to the trace that runs around this one."""
         return _native.trace_results(
-            self.trace, list(outputs), self.inputs, request, list(given), first, self.name, self.float_mode, explains
+            self.trace,
+            list(outputs),
+            self.inputs,
+            request,
+            list(given),
+            first,
+            max_bytes,
+            self.name,
+            self.float_mode,
+            explains,
         )
 
     def gradients_of(self, gradients: Sequence[Any]) -> list[Any]:

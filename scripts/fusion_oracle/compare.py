@@ -83,10 +83,12 @@ def outcome(text, name, make_world, decorate, make_recorder=Recorder):
     return seen, function
 
 
-def difference(text, name, make_world, fuse, n_calls=1):
+def difference(text, name, make_world, fuse, make_recorder=Recorder):
     """What differs, as text, or nothing; and the fused function."""
-    plain, _ = outcome(text, name, make_world, lambda function: getattr(function, "__wrapped__", function))
-    fused, function = outcome(text, name, make_world, fuse)
+    plain, _ = outcome(
+        text, name, make_world, lambda function: getattr(function, "__wrapped__", function), make_recorder
+    )
+    fused, function = outcome(text, name, make_world, fuse, make_recorder)
     for a, b in zip(plain, fused, strict=True):
         if repr(a) != repr(b):
             return f"plain {a}\nfused {b}", function

@@ -325,6 +325,50 @@ def test_gradients_of_gradients():
     assert float(third(np.asarray(2.0))) == 240.0
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("shape", [(2, 300, 300), (2, 257, 290), (1, 300, 130)])
+def test_attention_of_many_queries(causal, shape):
+    """The weights of some queries are there at a time."""
+    batch, n_queries, n_keys = shape
+    q, k, v = (numbers((batch, n, 8), F64, seed) for seed, n in enumerate((n_queries, n_keys, n_keys)))
+    v = v[..., :5]
+    c = numbers((batch, n_queries, 5), F64, 3)
+    if causal and n_keys < n_queries:
+        n_queries = n_keys
+        q, c = q[:, :n_queries], c[:, :n_queries]
+
+    def of_jax(q, k, v):
+        scores = q @ jnp.swapaxes(k, -1, -2) / np.sqrt(8.0)
+        seen = np.arange(n_keys)[None] <= np.arange(n_queries)[:, None] + n_keys - n_queries
+        scores = jnp.where(seen, scores, -jnp.inf) if causal else scores
+        return (jax.nn.softmax(scores) @ v * c).sum()
+
+    gradient = loom.grad(lambda q, k, v: ops.sum(ops.attention(q, k, v, causal=causal) * c), argnums=(0, 1, 2))
+    assert_close(gradient(q, k, v), jax.grad(of_jax, argnums=(0, 1, 2))(q, k, v))
+
+
+def test_slices_of_all_kinds_have_one_gradient():
+    """Slices beside each other, of which some overlap, leave gaps or are taken twice."""
+    x = numbers((7, 12), F64)
+
+    def f(xp, x, sum_):
+        total = sum_(x[0] * 1.5) + sum_(x[2:4, 3:5] ** 2) + sum_(x[4] * x[0]) + sum_(x[5:, ::-2] * 3.0)
+        for i in range(0, 12, 4):
+            total = total + sum_(x[:, i : i + 3] ** 3)
+        for i in range(7):
+            total = total + sum_(x[i] ** 2 * (i + 1.0))
+        return total + sum_(x[1:3] * x[3:5]) + sum_(x[:0])
+
+    assert_close(loom.grad(lambda x: f(ops, x, ops.sum))(x), jax.grad(lambda x: f(jnp, x, jnp.sum))(x))
+    for parts in ([(0, 3), (3, 7)], [(1, 2), (4, 6)], [(0, 4), (2, 7)], [(2, 5)], [(0, 7), (0, 7)], [(6, 7), (0, 1)]):
+
+        def g(x, sum_, parts=parts):
+            pieces = [sum_(x[a:b, 1:9] ** 3) + sum_(x[a:b, 9:12] ** 2) for a, b in parts]
+            return sum(pieces[1:], pieces[0])
+
+        assert_close(loom.grad(lambda x: g(x, ops.sum))(x), jax.grad(lambda x: g(x, jnp.sum))(x))  # noqa: B023
+
+
 def test_levels_do_not_mix():
     # d/dx (x * d/dy (x + y)) is 1, not 2.
     outer = loom.grad(lambda x: x * loom.grad(lambda y: x + y)(np.asarray(1.0)))
@@ -369,6 +413,66 @@ def test_pullbacks_of_structures():
         pullback(({"z": cz.astype(F32), "best": np.zeros(2, np.int64)}, [cs, cx]))
     with pytest.raises(ValueError, match=r"the structure of the cotangents.*it lacks \[0\]\['best'\]"):
         pullback(({"z": cz}, [cs, cx]))
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_pullbacks_that_keep_all_some_or_nothing(name):
+    function, of_jax, shapes = CASES[name]
+    args = values_of(shapes)
+    _, pull_of_jax = jax.vjp(of_jax, *args)
+    wanted = pull_of_jax(np.float64(1.5))
+    sizes = []
+    for max_bytes in (None, 1000, 0):
+        _, pullback = loom.vjp(function, *args, max_bytes=max_bytes)
+        assert_close(pullback(1.5), wanted)
+        sizes.append(pullback.n_bytes)
+    everything, some, nothing = sizes
+    assert nothing == 0 and some <= min(everything, 1000)
+
+
+def test_pullbacks_keep_what_is_dear():
+    """Of each layer the result of `tanh`, by which its slope and the product's gradient are found."""
+
+    def layers(x, w):
+        for _ in range(4):
+            x = ops.tanh(ops.matmul(x, w) * 0.5)
+        return ops.sum(x)
+
+    x, w = numbers((16, 16), F64), numbers((16, 16), F64, 1)
+
+    def jax_layers(x, w):
+        for _ in range(4):
+            x = jnp.tanh(x @ w * 0.5)
+        return x.sum()
+
+    wanted = jax.grad(jax_layers, argnums=(0, 1))(x, w)
+    one = 16 * 16 * 8
+    for max_bytes, n_kept in ((None, 4), (4 * one, 4), (4 * one - 1, 3), (one, 1), (one - 1, 0)):
+        _, pullback = loom.vjp(layers, x, w, max_bytes=max_bytes)
+        assert pullback.n_bytes == n_kept * one
+        assert_close(pullback(1.0), wanted)
+
+
+def test_results_may_be_written_to_before_the_way_back():
+    x = numbers((8, 4), F64)
+    outputs, pullback = loom.vjp(lambda x: (ops.tanh(x), ops.transpose(ops.exp(ops.exp(x)))), x)
+    wanted = 1 - np.tanh(x) ** 2 + np.exp(x) * np.exp(np.exp(x))
+    for output in outputs:
+        output[:] = 7.0
+    assert_close(pullback((np.ones((8, 4)), np.ones((4, 8)))), (wanted,))
+
+
+def test_pullbacks_within_gradients():
+    x, c = numbers((5,), F64), numbers((5,), F64, 1)
+
+    def slope(x):
+        _, pullback = loom.vjp(lambda x: ops.tanh(x * x), x)
+        return ops.sum(pullback(c)[0])
+
+    def slope_of_jax(x):
+        return jax.vjp(lambda x: jnp.tanh(x * x), x)[1](jnp.asarray(c))[0].sum()
+
+    assert_close(loom.grad(slope)(x), jax.grad(slope_of_jax)(x))
 
 
 def test_hessian_vector_products():

@@ -71,6 +71,16 @@ impl GraphBuilder {
         GraphBuilder { graph }
     }
 
+    /// Returns the number of values.
+    pub(crate) fn n_values(&self) -> usize {
+        self.graph.values.len()
+    }
+
+    /// Takes the last values away again, but for so many.
+    pub(crate) fn truncate(&mut self, n_values: usize) {
+        self.graph.values.truncate(n_values);
+    }
+
     /// Returns a value, if there is one of this id.
     pub(crate) fn value(&self, id: TensorId) -> Option<&TensorValue> {
         self.graph.value(id)

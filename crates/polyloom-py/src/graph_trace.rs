@@ -12,7 +12,7 @@ use crate::tensor_view::{TensorPackage, TensorView, view_of};
 use crate::torch_tensor;
 use numpy::npyffi;
 use polyloom::Scalar;
-use polyloom::graph::{GraphBuilder, Shape, TensorId, TensorType};
+use polyloom::graph::{Graph, GraphBuilder, GraphError, Shape, TensorId, TensorType};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -20,7 +20,7 @@ use pyo3::types::PyTuple;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 static NEXT_LEVEL: AtomicU64 = AtomicU64::new(0);
 
@@ -45,6 +45,8 @@ pub(crate) struct TraceState {
     /// The inputs that are arrays of NumPy and may be written again when the trace is closed.
     held: Vec<Py<PyAny>>,
     is_closed: bool,
+    /// The graph, once results have been asked for.
+    graph: Option<Arc<Graph>>,
 }
 
 /// A value of a trace, of known element type and shape. Base class of `polyloom`'s traced tensors.
@@ -183,6 +185,18 @@ impl TraceState {
         let id = self.add_input(py, object)?;
         self.captured.insert(object.as_ptr() as usize, (id, object.clone().unbind()));
         Ok(Some(id))
+    }
+
+    /// Returns the graph with some outputs. It is made once, of what the builder has, because nothing is added to a closed trace.
+    pub(crate) fn graph(&mut self, outputs: &[TensorId]) -> Result<Arc<Graph>, GraphError> {
+        let known = match self.graph.take() {
+            Some(graph) if graph.outputs == outputs => graph,
+            Some(graph) => Arc::new(Graph { outputs: outputs.to_vec(), ..Graph::clone(&graph) }),
+            None if self.is_closed => Arc::new(std::mem::take(&mut self.builder).finish(outputs)?),
+            None => return self.builder.clone().finish(outputs).map(Arc::new),
+        };
+        self.graph = Some(known.clone());
+        Ok(known)
     }
 
     fn add_input(&mut self, py: Python<'_>, plain: &Bound<'_, PyAny>) -> PyResult<TensorId> {

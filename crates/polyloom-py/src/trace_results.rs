@@ -14,7 +14,7 @@ use crate::value_types::{ExternalUse, ValueTypes};
 use polyloom::FloatMode;
 use polyloom::fusion::plan_options;
 use polyloom::graph::{
-    Graph, GraphError, OutputCotangent, TensorId, prune, value_and_gradient_from, value_and_tangent,
+    Graph, GraphError, OutputCotangent, TensorId, prune, split_gradient, value_and_gradient_from, value_and_tangent,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
@@ -30,19 +30,19 @@ const MAX_PLANS: usize = 256;
 /// Says what is computed of a trace.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum TraceRequest {
-    /// The outputs.
-    Values,
     /// The outputs from number `first` on, and the gradients of the output 0, which is one number.
     Gradient { first: usize },
-    /// The gradients of all outputs, given their cotangents.
-    Pullback,
+    /// The outputs, and what the way back needs, which takes so many bytes at most.
+    Forward { max_bytes: u64 },
+    /// The gradients of all outputs, given what `Forward` has kept, and their cotangents.
+    Backward { max_bytes: u64 },
     /// The outputs and their tangents, given those of the inputs.
     Tangent,
 }
 
 /// A plan with what it has been made of.
 struct TracePlan {
-    graph: Graph,
+    graph: Arc<Graph>,
     wrt: Vec<TensorId>,
     request: TraceRequest,
     float_mode: FloatMode,
@@ -77,13 +77,16 @@ fn with_plans<T>(work: impl FnOnce(&mut TracePlans) -> T) -> T {
 /// wrt : list
 ///     The inputs that the function is differentiated by.
 /// request : str
-///     `"values"`: the outputs. `"gradient"`: the outputs from number `first` on, then the gradients of output 0, which is one number.
-///     `"pullback"`: the gradients, given the cotangents of the outputs that are floats. `"tangent"`: the outputs, then the
-///     tangents of those that are floats, given the tangents of `wrt`.
+///     `"gradient"`: the outputs from number `first` on, then the gradients of output 0, which is one number.
+///     `"forward"`: the outputs, then what is kept for the way back. `"backward"`: the gradients, given what has been kept, then the
+///     cotangents of the outputs that are floats. `"tangent"`: the outputs, then the tangents of those that are floats, given the
+///     tangents of `wrt`.
 /// given : list
-///     The cotangents or tangents, each of the type and shape of its tensor.
+///     What the request is given, each of the type and shape of its tensor.
 /// first : int
 ///     The first output that is given back.
+/// max_bytes : int
+///     The most bytes that are kept for the way back.
 /// name : str
 ///     The function, for errors.
 /// float_mode : str
@@ -96,7 +99,7 @@ fn with_plans<T>(work: impl FnOnce(&mut TracePlans) -> T) -> T {
 /// list
 ///     Arrays; tensors of another trace, if inputs are ones.
 #[pyfunction]
-#[pyo3(signature = (trace, outputs, wrt, request, given, first, name, float_mode, explains = false))]
+#[pyo3(signature = (trace, outputs, wrt, request, given, first, max_bytes, name, float_mode, explains = false))]
 #[expect(clippy::too_many_arguments, reason = "the parameters are Python's")]
 pub(crate) fn trace_results<'py>(
     py: Python<'py>,
@@ -106,14 +109,15 @@ pub(crate) fn trace_results<'py>(
     request: &str,
     given: Vec<Bound<'py, PyAny>>,
     first: usize,
+    max_bytes: u64,
     name: &str,
     float_mode: &str,
     explains: bool,
 ) -> PyResult<Bound<'py, PyList>> {
     let request = match request {
-        "values" => TraceRequest::Values,
         "gradient" => TraceRequest::Gradient { first },
-        "pullback" => TraceRequest::Pullback,
+        "forward" => TraceRequest::Forward { max_bytes },
+        "backward" => TraceRequest::Backward { max_bytes },
         "tangent" => TraceRequest::Tangent,
         _ => return Err(PyValueError::new_err(format!("'{request}' is no request"))),
     };
@@ -122,7 +126,7 @@ pub(crate) fn trace_results<'py>(
     let outputs: Vec<TensorId> = outputs.iter().map(|output| output.get().id()).collect();
     let wrt: Vec<TensorId> = wrt.iter().map(|input| input.get().id()).collect();
     let run = trace.get().with_state(|state| {
-        let graph = state.builder.clone().finish(&outputs).map_err(|error| graph_error(&error))?;
+        let graph = state.graph(&outputs).map_err(|error| graph_error(&error))?;
         let mut args: Vec<Bound<'py, PyAny>> = state.inputs.iter().map(|input| input.bind(py).clone()).collect();
         for value in &given {
             args.push(plain_tensor(py, value)?);
@@ -141,7 +145,7 @@ pub(crate) fn trace_results<'py>(
 /// A request to a trace, with the values of its inputs.
 struct TraceRun<'a, 'py> {
     name: &'a str,
-    graph: Graph,
+    graph: Arc<Graph>,
     wrt: Vec<TensorId>,
     request: TraceRequest,
     float_mode: FloatMode,
@@ -316,16 +320,13 @@ impl<'py> TraceRun<'_, 'py> {
 fn requested(graph: &Graph, wrt: &[TensorId], request: &TraceRequest) -> Result<Graph, GraphError> {
     let n_outputs = graph.outputs.len();
     let (mut derived, first) = match *request {
-        TraceRequest::Values => (graph.clone(), 0),
         TraceRequest::Gradient { first } => {
             let mut cotangents = vec![OutputCotangent::Zero; n_outputs];
             cotangents[..1].fill(OutputCotangent::One);
             (value_and_gradient_from(graph, wrt, &cotangents)?, first)
         }
-        TraceRequest::Pullback => {
-            let cotangents = vec![OutputCotangent::Given; n_outputs];
-            (value_and_gradient_from(graph, wrt, &cotangents)?, n_outputs)
-        }
+        TraceRequest::Forward { max_bytes } => (split_gradient(graph, wrt, max_bytes)?.forward, 0),
+        TraceRequest::Backward { max_bytes } => (split_gradient(graph, wrt, max_bytes)?.backward, 0),
         TraceRequest::Tangent => (value_and_tangent(graph, wrt)?, 0),
     };
     derived.outputs.drain(..first);

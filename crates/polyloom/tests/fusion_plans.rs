@@ -475,6 +475,16 @@ fn random_graph(random: &mut Random) -> polyloom_graph::Graph {
         if matches!(info.name, "rand" | "randn") {
             operands = vec![TensorOperand::Int(random.below(100) as i64)];
         }
+        if random.one_in(2) {
+            let dtype = b.ty(first).unwrap().dtype;
+            let shapes = fitting_shapes(info.name, n_tensors, &extents, random);
+            for (place, (extents, is_index)) in shapes {
+                let dtype = if is_index { Scalar::I32 } else { dtype };
+                let made = b.input(&format!("x{n_tries}_{place}"), dtype, Shape::of(&extents)).unwrap();
+                operands.truncate(place);
+                operands.push(made.into());
+            }
+        }
         let Ok(made) = b.op(info.op, &operands, &attributes) else { continue };
         let n: u64 = b.ty(made).unwrap().shape.n_elements().unwrap();
         if n < 40_000 {
@@ -485,6 +495,32 @@ fn random_graph(random: &mut Random) -> polyloom_graph::Graph {
     let outputs: Vec<TensorId> =
         (0..n_outputs).map(|_| values[values.len() - 1 - random.below(values.len().min(5))]).collect();
     b.finish(&outputs).unwrap()
+}
+
+/// Returns shapes of new inputs in the place of operands from one on, for ops whose operands seldom fit each other; with true for
+/// indices. `extents` are those of the first operand.
+fn fitting_shapes(op: &str, n_tensors: usize, extents: &[u64], random: &mut Random) -> Vec<(usize, (Vec<u64>, bool))> {
+    let length = |random: &mut Random| [1, 2, 3, 5, 8, 13, 33][random.below(7)];
+    let (n, m, inner) = (length(random), length(random), extents.last().copied().unwrap_or(1));
+    let numbers = |extents: &[u64]| (extents.to_vec(), false);
+    let indices = |extents: &[u64]| (extents.to_vec(), true);
+    let (first, mut shapes) = match op {
+        "matmul" => (1, vec![numbers(&[inner, n])]),
+        "linear" => (1, vec![numbers(&[n, inner]), numbers(&[n])]),
+        "attention" => (0, vec![numbers(&[2, n, m]), numbers(&[n + 2, m]), numbers(&[n + 2, 3])]),
+        "conv1d" => (0, vec![numbers(&[2, 4, n + 2]), numbers(&[6, 2, 2]), numbers(&[6])]),
+        "conv2d" => (0, vec![numbers(&[2, 4, n + 2, m + 2]), numbers(&[6, 2, 2, 3]), numbers(&[6])]),
+        "max_pool2d" | "avg_pool2d" => (0, vec![numbers(&[2, n + 2, m + 2])]),
+        "embedding" => (0, vec![numbers(&[5, m]), indices(&[n, 2])]),
+        "cross_entropy" => (0, vec![numbers(&[n, 6]), indices(&[n])]),
+        "one_hot" => (0, vec![indices(&[n, 2])]),
+        "gather" if !extents.is_empty() => (1, vec![indices(extents)]),
+        "scatter_add" if !extents.is_empty() => (1, vec![indices(extents), numbers(extents)]),
+        "sort" | "argsort" | "topk_indices" => (0, vec![numbers(&[2, n * 97 + 3])]),
+        _ => return Vec::new(),
+    };
+    shapes.truncate(n_tensors.saturating_sub(first));
+    (first..).zip(shapes).collect()
 }
 
 fn random_attribute(op: &str, name: &str, extents: &[u64], random: &mut Random) -> Option<AttributeValue> {
@@ -513,6 +549,8 @@ fn random_attribute(op: &str, name: &str, extents: &[u64], random: &mut Random) 
         "widths" => AttributeValue::Ints((0..2 * rank).map(|_| random.below(3) as i64).collect()),
         "repeats" => AttributeValue::Ints(extents.iter().map(|_| 1 + random.below(2) as i64).collect()),
         "groups" => AttributeValue::Int(1 + random.below(2) as i64),
+        "classes" => AttributeValue::Int(1 + random.below(9) as i64),
+        "causal" => AttributeValue::Bool(random.one_in(2)),
         "size" | "stride" | "dilation" => AttributeValue::Ints(vec![1 + random.below(3) as i64]),
         "padding" => AttributeValue::Ints(vec![random.below(2) as i64]),
         "a_labels" | "b_labels" => AttributeValue::Ints((0..rank as i64).collect()),

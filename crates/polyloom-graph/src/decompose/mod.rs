@@ -13,7 +13,7 @@ mod statistics;
 use crate::attribute::AttributeValue;
 use crate::builder::{GraphBuilder, TensorOperand};
 use crate::error::GraphError;
-use crate::graph::{Graph, TensorDef, TensorId};
+use crate::graph::{Graph, TensorDef, TensorId, TensorValue};
 use crate::op::{DtypeRule, TensorOp};
 use polyloom_ir::Scalar;
 
@@ -79,16 +79,40 @@ pub fn decompose(graph: &Graph) -> Result<Graph, GraphError> {
 pub(crate) fn decompose_ops(graph: &Graph, is_chosen: impl Fn(TensorOp) -> bool) -> Result<Graph, GraphError> {
     let mut graph = graph.clone();
     // A decomposition uses composite ops that are simpler than its own op, so that this ends.
-    while let Some(next) = decompose_once(&graph, &is_chosen)? {
+    while let Some((next, _)) = decompose_once(&graph, &|_, op| is_chosen(op))? {
         graph = next;
     }
     Ok(graph)
 }
 
-/// Rewrites each composite op that is chosen by its own decomposition. Returns `None` if there is none.
-fn decompose_once(graph: &Graph, is_chosen: &impl Fn(TensorOp) -> bool) -> Result<Option<Graph>, GraphError> {
+/// Rewrites the composite values that are chosen to simple ops, and leaves the others as they are. Returns for each value of the new graph
+/// the chosen one that it is a part of.
+pub(crate) fn decompose_values(
+    graph: &Graph,
+    is_chosen: impl Fn(TensorId) -> bool,
+) -> Result<(Graph, Vec<Option<TensorId>>), GraphError> {
+    let origin = |(id, value): (TensorId, &TensorValue)| {
+        let is_composite = matches!(&value.def, TensorDef::Op { op, .. } if op.info().is_composite());
+        (is_composite && is_chosen(id)).then_some(id)
+    };
+    let mut origins: Vec<Option<TensorId>> = graph.iter().map(origin).collect();
+    let mut graph = graph.clone();
+    while let Some((next, sources)) = decompose_once(&graph, &|id, _| origins[id.0 as usize].is_some())? {
+        origins = sources.iter().map(|source| origins[source.0 as usize]).collect();
+        graph = next;
+    }
+    Ok((graph, origins))
+}
+
+/// Rewrites each composite op that is chosen by its own decomposition, and returns for each new value the one that it is made for. Returns
+/// `None` if there is none to rewrite.
+fn decompose_once(
+    graph: &Graph,
+    is_chosen: &impl Fn(TensorId, TensorOp) -> bool,
+) -> Result<Option<(Graph, Vec<TensorId>)>, GraphError> {
     let mut builder = GraphBuilder::new();
     let mut new_ids: Vec<TensorId> = Vec::with_capacity(graph.values.len());
+    let mut sources: Vec<TensorId> = Vec::with_capacity(graph.values.len());
     let renamed =
         |new_ids: &[TensorId], id: TensorId| new_ids.get(id.0 as usize).copied().ok_or(GraphError::UnknownValue(id));
     let mut has_changed = false;
@@ -100,7 +124,7 @@ fn decompose_once(graph: &Graph, is_chosen: &impl Fn(TensorOp) -> bool) -> Resul
             TensorDef::Op { op, operands, attributes } => {
                 let operands = operands.iter().map(|&operand| renamed(&new_ids, operand));
                 let operands: Vec<TensorId> = operands.collect::<Result<_, _>>()?;
-                match decomposition(*op).filter(|_| is_chosen(*op)) {
+                match decomposition(*op).filter(|_| is_chosen(id, *op)) {
                     Some(decomposition) => {
                         has_changed = true;
                         expand(&mut builder, *op, decomposition, &operands, &attributes.0)?
@@ -117,11 +141,12 @@ fn decompose_once(graph: &Graph, is_chosen: &impl Fn(TensorOp) -> bool) -> Resul
             return Err(GraphError::Invalid { value: id, reason });
         }
         new_ids.push(new_id);
+        sources.resize(builder.n_values(), id);
     }
     let outputs = graph.outputs.iter().map(|&output| renamed(&new_ids, output));
     let outputs: Vec<TensorId> = outputs.collect::<Result<_, _>>()?;
     let graph = builder.finish(&outputs)?;
-    Ok(has_changed.then_some(graph))
+    Ok(has_changed.then_some((graph, sources)))
 }
 
 fn expand(

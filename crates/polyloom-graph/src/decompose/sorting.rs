@@ -3,7 +3,7 @@
 //! Keys of equal elements are equal in all bits, and indices that stand beside them tell them apart, so that any way of sorting
 //! gives the same result.
 
-use super::build::{Built, binary, flag, int, unary};
+use super::build::{Built, binary, count, flag, int, reduce, reshape, unary};
 use crate::attribute::AttributeValue;
 use crate::builder::GraphBuilder;
 use crate::graph::TensorId;
@@ -40,15 +40,126 @@ pub(crate) fn argsort(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Attrib
 
 pub(crate) fn topk_indices(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
     let (k, axis) = (int(&attributes[0]) as u64, int(&attributes[1]));
-    let shape = b.ty(x[0])?.shape.clone();
+    if let Some(split) = TopkSplit::choose(b, x[0], k, axis as usize)? {
+        return split.indices(b, x[0], &attributes[2]);
+    }
     let order = [("axis", axis.into()), ("descending", attributes[2].clone())];
     let index = b.op(TensorOp::Argsort, &[x[0].into()], &order)?;
-    let mut sizes = shape.clone();
-    sizes.0[axis as usize] = Dim::Static(k);
-    let attributes =
-        [("starts", vec![0; shape.rank()].into()), ("sizes", sizes.into()), ("steps", vec![1; shape.rank()].into())];
-    let first = b.op(TensorOp::Slice, &[index.into()], &attributes)?;
+    let first = slice_along(b, index, axis as usize, 0, k)?;
     unary(b, TensorOp::Contiguous, first)
+}
+
+/// The least number of elements of an axis, and how many times as many as are chosen, from which on some are left out of the sort.
+const MIN_SPLIT: u64 = 1024;
+const MIN_RATIO: u64 = 64;
+
+/// A choice of the first `k` keys without a sort of all: none of them is in a column whose least key is not among the `k` least of
+/// columns, because in each of those there is a key before it. So the columns' least keys are sorted, and then what is in `k` columns.
+/// Column `j` has the elements `j`, `j + n_columns`, and so on, so that neighbours belong to different ones.
+struct TopkSplit {
+    axis: usize,
+    k: u64,
+    n: u64,
+    n_rows: u64,
+    n_columns: u64,
+}
+
+impl TopkSplit {
+    /// Chooses how elements are dealt out, so that as many keys are sorted the first time as the second; `None` if all are better sorted.
+    fn choose(
+        b: &GraphBuilder,
+        x: TensorId,
+        k: u64,
+        axis: usize,
+    ) -> Result<Option<TopkSplit>, crate::error::GraphError> {
+        let ty = b.ty(x)?;
+        let Some(n) = ty.shape.0[axis].as_static() else { return Ok(None) };
+        let has_index = key_dtypes(ty.dtype)[2] == Scalar::U32;
+        if !has_index || k == 0 || n < MIN_SPLIT.max(k.saturating_mul(MIN_RATIO)) || n > INDEX_MASK as u64 {
+            return Ok(None);
+        }
+        let n_rows = 1 << ((n / k).ilog2() / 2);
+        Ok(Some(TopkSplit { axis, k, n, n_rows, n_columns: n / n_rows }))
+    }
+
+    fn indices(&self, b: &mut GraphBuilder, x: TensorId, descending: &AttributeValue) -> Built {
+        let TopkSplit { axis, k, n, n_rows, n_columns } = *self;
+        let (descending, along) = (flag(descending), AttributeValue::Int(axis as i64));
+        let n_whole = n_rows * n_columns;
+        let whole = slice_along(b, x, axis, 0, n_whole)?;
+        let place = index_along(b, whole, axis)?;
+        let keys = indexed_keys(b, whole, place, descending)?;
+        let mut dims = b.ty(keys)?.shape.0.clone();
+        dims.splice(axis..=axis, [Dim::Static(n_rows), Dim::Static(n_columns)]);
+        let columns = reshape(b, keys, Shape(dims))?;
+        let least = reduce(b, TensorOp::Min, columns, &[axis as i64], false)?;
+        let sorted = sort_keys(b, least, &along)?;
+        let chosen = slice_along(b, sorted, axis, 0, k)?;
+        let place = place_of(b, chosen)?;
+        // The number of columns is a parameter of kernels, as all numbers of elements.
+        let n_columns = count(b, least, &[axis as i64], Scalar::I64)?;
+        let column = binary(b, TensorOp::Remainder, place, n_columns)?;
+
+        let mut dims = b.ty(column)?.shape.0.clone();
+        dims.insert(axis + 1, Dim::Static(1));
+        let column = reshape(b, column, Shape(dims.clone()))?;
+        let mut row_dims = vec![Dim::Static(1); dims.len()];
+        row_dims[axis + 1] = Dim::Static(n_rows);
+        let attributes = [("shape", Shape(row_dims).into()), ("axis", (axis as i64 + 1).into())];
+        let row = b.op(TensorOp::Iota, &[], &attributes)?;
+        let before = binary(b, TensorOp::Multiply, row, n_columns)?;
+        let places = binary(b, TensorOp::Add, column, before)?;
+        dims.remove(axis + 1);
+        dims[axis] = Dim::Static(k * n_rows);
+        let places = reshape(b, places, Shape(dims))?;
+        let near = gather(b, x, places, &along)?;
+        let mut candidates = indexed_keys(b, near, places, descending)?;
+        if n > n_whole {
+            let rest = slice_along(b, x, axis, n_whole, n - n_whole)?;
+            let place = index_along(b, rest, axis)?;
+            let place = binary(b, TensorOp::Add, place, n_whole as i64)?;
+            let keys = indexed_keys(b, rest, place, descending)?;
+            candidates = b.op(TensorOp::Concat, &[candidates.into(), keys.into()], &[("axis", along.clone())])?;
+        }
+        let sorted = sort_keys(b, candidates, &along)?;
+        let first = slice_along(b, sorted, axis, 0, k)?;
+        let place = place_of(b, first)?;
+        unary(b, TensorOp::Contiguous, place)
+    }
+}
+
+/// Takes neighbouring elements along an axis.
+fn slice_along(b: &mut GraphBuilder, x: TensorId, axis: usize, start: u64, size: u64) -> Built {
+    let mut sizes = b.ty(x)?.shape.clone();
+    let mut starts = vec![0; sizes.rank()];
+    starts[axis] = start as i64;
+    sizes.0[axis] = Dim::Static(size);
+    let steps = vec![1; starts.len()];
+    let attributes = [("starts", starts.into()), ("sizes", sizes.into()), ("steps", steps.into())];
+    b.op(TensorOp::Slice, &[x.into()], &attributes)
+}
+
+/// Returns the index of each element along an axis, of extent 1 along all others.
+fn index_along(b: &mut GraphBuilder, x: TensorId, axis: usize) -> Built {
+    let mut dims = vec![Dim::Static(1); b.ty(x)?.shape.rank()];
+    dims[axis] = b.ty(x)?.shape.0[axis].clone();
+    let attributes = [("shape", Shape(dims).into()), ("axis", (axis as i64).into())];
+    b.op(TensorOp::Iota, &[], &attributes)
+}
+
+/// Returns keys of 64 bits, with places in their lower halves.
+fn indexed_keys(b: &mut GraphBuilder, x: TensorId, place: TensorId, descending: bool) -> Built {
+    let keys = keys_of(b, x, descending)?;
+    let wide = b.cast(keys, Scalar::U64)?;
+    let shifted = binary(b, TensorOp::LeftShift, wide, INDEX_BITS)?;
+    let place = b.cast(place, Scalar::U64)?;
+    binary(b, TensorOp::BitwiseOr, shifted, place)
+}
+
+/// Returns the places in the lower halves of keys.
+fn place_of(b: &mut GraphBuilder, keys: TensorId) -> Built {
+    let place = binary(b, TensorOp::BitwiseAnd, keys, INDEX_MASK)?;
+    b.cast(place, Scalar::I64)
 }
 
 fn sort_keys(b: &mut GraphBuilder, keys: TensorId, axis: &AttributeValue) -> Built {

@@ -11,12 +11,15 @@
 //! is computed for it is infinite or NaN.
 
 mod expression;
+mod parts;
 mod query;
 mod reverse;
 mod rules;
+mod split;
 mod tangent;
 
 pub use rules::has_gradient_rule;
+pub use split::{SplitGradient, split_gradient};
 pub use tangent::value_and_tangent;
 
 use crate::decompose::decompose_ops;

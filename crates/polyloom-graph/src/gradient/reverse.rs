@@ -2,12 +2,13 @@
 
 use super::OutputCotangent;
 use super::expression::{TensorExpr, TensorExprBuilder};
+use super::parts::{SlicePart, joined};
 use super::query::GradientQuery;
 use super::rules::gradient_rule;
 use crate::attribute::AttributeValue;
 use crate::builder::GraphBuilder;
 use crate::error::GraphError;
-use crate::graph::{Graph, TensorDef, TensorId, TensorValue};
+use crate::graph::{Graph, TensorDef, TensorId, TensorType, TensorValue};
 use crate::op::{DtypeClass, DtypeRule, GradientRule, TensorOp};
 use polyloom_ir::Scalar;
 use std::cell::Cell;
@@ -18,6 +19,32 @@ struct ValueCotangent<'g> {
     value: TensorExpr<'g>,
     /// True if elements may be 0 because an op took another operand.
     may_be_untaken: bool,
+}
+
+/// Holds what ops have contributed to the cotangent of a value so far.
+#[derive(Clone, Default)]
+struct ValueContributions<'g> {
+    whole: Option<ValueCotangent<'g>>,
+    /// Those of slices, which are joined when all are known.
+    parts: Vec<SlicePart<'g>>,
+    has_untaken_parts: bool,
+}
+
+impl<'g> ValueContributions<'g> {
+    fn add(&mut self, contribution: ValueCotangent<'g>) {
+        self.whole = Some(self.whole.map_or(contribution, |sum| ValueCotangent {
+            value: sum.value + contribution.value,
+            may_be_untaken: sum.may_be_untaken || contribution.may_be_untaken,
+        }));
+    }
+
+    /// Returns their sum, given the type of the value; `None` if there are none.
+    fn sum(&mut self, ty: &TensorType) -> Option<ValueCotangent<'g>> {
+        if let Some(value) = joined(&std::mem::take(&mut self.parts), ty) {
+            self.add(ValueCotangent { value, may_be_untaken: self.has_untaken_parts });
+        }
+        self.whole
+    }
 }
 
 /// Appends the cotangents of inputs to a graph whose ops have a gradient rule or none, and returns them after its outputs.
@@ -33,22 +60,24 @@ pub(super) fn append_gradients(
         let mut cotangents = seed(graph, seeds, &builder)?;
         for (id, value) in graph.iter().collect::<Vec<_>>().into_iter().rev() {
             let index = id.0 as usize;
-            let (true, Some(cotangent)) = (is_active[index], cotangents[index]) else { continue };
-            let TensorDef::Op { op, operands, attributes } = &value.def else { continue };
+            let (true, TensorDef::Op { op, operands, attributes }) = (is_active[index], &value.def) else { continue };
+            let Some(cotangent) = cotangents[index].sum(&value.ty) else { continue };
+            if let Some(part) = SlicePart::of_slice(*op, &attributes.0, cotangent.value) {
+                let sliced = &mut cotangents[operands[0].0 as usize];
+                sliced.parts.push(part);
+                sliced.has_untaken_parts |= cotangent.may_be_untaken;
+                continue;
+            }
             let contributions = contribute(*op, &builder, id, operands, &attributes.0, cotangent)?;
             for (&operand, contribution) in operands.iter().zip(contributions) {
                 if let (true, Some(contribution)) = (is_active[operand.0 as usize], contribution) {
-                    let sum = &mut cotangents[operand.0 as usize];
-                    *sum = Some(sum.map_or(contribution, |sum| ValueCotangent {
-                        value: sum.value + contribution.value,
-                        may_be_untaken: sum.may_be_untaken || contribution.may_be_untaken,
-                    }));
+                    cotangents[operand.0 as usize].add(contribution);
                 }
             }
         }
         for &id in wrt {
             let value = graph.value(id).ok_or(GraphError::UnknownValue(id))?;
-            let cotangent = cotangents[id.0 as usize].map(|cotangent| cotangent.value);
+            let cotangent = cotangents[id.0 as usize].sum(&value.ty).map(|cotangent| cotangent.value);
             gradients.push(cotangent.unwrap_or_else(|| builder.filled(&value.ty, 0.0)).id());
         }
     }
@@ -75,8 +104,8 @@ fn seed<'g>(
     graph: &Graph,
     seeds: &[OutputCotangent],
     builder: &'g TensorExprBuilder,
-) -> Result<Vec<Option<ValueCotangent<'g>>>, GraphError> {
-    let mut cotangents: Vec<Option<ValueCotangent<'g>>> = vec![None; graph.values.len()];
+) -> Result<Vec<ValueContributions<'g>>, GraphError> {
+    let mut cotangents: Vec<ValueContributions<'g>> = vec![ValueContributions::default(); graph.values.len()];
     for (number, (&output, &seed)) in graph.outputs.iter().zip(seeds).enumerate() {
         let ty = &graph.value(output).ok_or(GraphError::UnknownValue(output))?.ty;
         if !ty.dtype.is_float() {
@@ -93,9 +122,7 @@ fn seed<'g>(
                 builder.input(&name, ty)?
             }
         };
-        let sum = &mut cotangents[output.0 as usize];
-        let value = sum.map_or(given, |sum: ValueCotangent<'g>| sum.value + given);
-        *sum = Some(ValueCotangent { value, may_be_untaken: false });
+        cotangents[output.0 as usize].add(ValueCotangent { value: given, may_be_untaken: false });
     }
     Ok(cotangents)
 }

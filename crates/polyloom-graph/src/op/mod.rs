@@ -9,6 +9,7 @@
 
 mod cost;
 mod function;
+mod law;
 mod names;
 mod parameter;
 mod scalar;
@@ -237,6 +238,11 @@ impl TensorOpInfo {
     /// Returns true if the result may share memory with the operand. A `reshape` of a tensor that is not dense copies.
     pub fn is_view(&self) -> bool {
         matches!(self.definition, OpDefinition::View)
+    }
+
+    /// Returns true if elements change places by their indices alone, also where the op is defined by such ones.
+    pub fn moves_by_index(&self) -> bool {
+        self.kind == TensorKernelKind::View
     }
 
     /// Returns true if the op is defined by simpler ones.

@@ -7,6 +7,7 @@ use crate::layout::Layout;
 use crate::op::TensorOp;
 use polyloom_ir::Scalar;
 use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 
 /// An expression: its place in an [`ExpressionArena`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -127,6 +128,16 @@ pub(super) struct ExpressionArena {
     expressions: Vec<Expression>,
     known: FxHashMap<Expression, ExpressionId>,
     views: FxHashMap<(ExpressionId, ViewMap), Option<ExpressionId>>,
+    /// The memory of the last visit.
+    visits: RefCell<VisitedExpressions>,
+}
+
+/// The expressions that a visit has seen: those with the number of the visit.
+#[derive(Default, Debug)]
+struct VisitedExpressions {
+    numbers: Vec<u32>,
+    number: u32,
+    stack: Vec<(ExpressionId, bool)>,
 }
 
 impl ExpressionArena {
@@ -151,12 +162,19 @@ impl ExpressionArena {
 
     /// Calls a function on an expression and all that it is computed from, each once, operands first.
     pub(super) fn visit(&self, roots: &[ExpressionId], mut visit: impl FnMut(ExpressionId)) {
-        let mut seen = rustc_hash::FxHashSet::default();
-        let mut stack: Vec<(ExpressionId, bool)> = roots.iter().rev().map(|&root| (root, false)).collect();
+        // Visits are many and short. One within another begins with new memory.
+        let mut seen = self.visits.take();
+        seen.numbers.resize(self.expressions.len(), 0);
+        seen.number = seen.number.checked_add(1).unwrap_or_else(|| {
+            seen.numbers.fill(0);
+            1
+        });
+        let VisitedExpressions { numbers, number, stack } = &mut seen;
+        stack.extend(roots.iter().rev().map(|&root| (root, false)));
         while let Some((id, is_ready)) = stack.pop() {
             if is_ready {
                 visit(id);
-            } else if seen.insert(id) {
+            } else if std::mem::replace(&mut numbers[id.0 as usize], *number) != *number {
                 stack.push((id, true));
                 match &self.get(id).kind {
                     ExpressionKind::Apply(_, operands) => {
@@ -168,6 +186,7 @@ impl ExpressionArena {
                 }
             }
         }
+        self.visits.replace(seen);
     }
 
     /// Returns the arithmetic operations that computing an element takes.

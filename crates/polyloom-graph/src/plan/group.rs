@@ -10,7 +10,7 @@ use super::sort::{SortStep, sort_steps};
 use super::translate::{ScatterTarget, StoredKind, TranslatedGraph};
 use crate::layout::Layout;
 use crate::op::TensorOp;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The most arrays of a kernel.
 const MAX_ARRAYS: usize = 24;
@@ -86,7 +86,12 @@ impl DraftSpace {
 
 /// Groups the stored values of a graph.
 pub(super) fn group(graph: &mut TranslatedGraph) -> Vec<KernelDraft> {
-    let mut grouper = Grouper { drafts: Vec::new(), draft_of: vec![usize::MAX; graph.stored.len()] };
+    let mut grouper = Grouper {
+        drafts: Vec::new(),
+        sizes: Vec::new(),
+        draft_of: vec![usize::MAX; graph.stored.len()],
+        users: FxHashMap::default(),
+    };
     for index in 0..graph.stored.len() {
         grouper.place(graph, index as u32);
     }
@@ -95,8 +100,19 @@ pub(super) fn group(graph: &mut TranslatedGraph) -> Vec<KernelDraft> {
 
 struct Grouper {
     drafts: Vec<KernelDraft>,
+    /// The sizes of the drafts.
+    sizes: Vec<DraftSize>,
     /// The kernel that computes each stored value, or the last of its parts.
     draft_of: Vec<usize>,
+    /// The kernels that read or compute something, in ascending order.
+    users: FxHashMap<Source, Vec<usize>>,
+}
+
+/// The size of a kernel, which has limits.
+#[derive(Clone, Copy)]
+struct DraftSize {
+    n_expressions: usize,
+    n_arrays: usize,
 }
 
 /// A stored value, or a part of one, that is to join a kernel.
@@ -124,8 +140,7 @@ impl Grouper {
             StoredKind::Scan { op, operands, extents, layout } => {
                 let reduction = DraftReduction { stored, op, operands, pass: 0, layout };
                 let space = DraftSpace::Scan(extents);
-                self.drafts.push(KernelDraft { space, stores: Vec::new(), reductions: vec![reduction] });
-                self.drafts.len() - 1
+                self.push(&graph.arena, KernelDraft { space, stores: Vec::new(), reductions: vec![reduction] })
             }
             StoredKind::Scattered { base, updates, extents, layout, target } => {
                 let whole = value.extents;
@@ -134,8 +149,7 @@ impl Grouper {
                 let store =
                     DraftStore { stored, value: updates, layout, is_of_row: false, pass: 0, target: Some(target) };
                 let space = DraftSpace::Scan(extents);
-                self.drafts.push(KernelDraft { space, stores: vec![store], reductions: Vec::new() });
-                self.drafts.len() - 1
+                self.push(&graph.arena, KernelDraft { space, stores: vec![store], reductions: Vec::new() })
             }
             StoredKind::Sorted { base } => {
                 let (whole, n) = (value.extents, graph.stored[stored as usize].row_length());
@@ -147,7 +161,7 @@ impl Grouper {
                     let sorted =
                         DraftReduction { stored, op: TensorOp::SortKeys, operands: Vec::new(), pass: 0, layout };
                     let space = DraftSpace::Sort(extents, step);
-                    self.drafts.push(KernelDraft { space, stores: Vec::new(), reductions: vec![sorted] });
+                    self.push(&graph.arena, KernelDraft { space, stores: Vec::new(), reductions: vec![sorted] });
                 }
                 self.drafts.len() - 1
             }
@@ -180,51 +194,70 @@ impl Grouper {
             Source::Input(_) => None,
         });
         let first = after.max().unwrap_or(0).max(least);
-        for index in first..self.drafts.len() {
-            let shares = self.shares(&graph.arena, index, &sources);
-            if shares && let Some(joined) = self.joined(graph, index, candidate) {
-                self.drafts[index] = joined;
+        let users = sources.iter().filter_map(|source| self.users.get(source));
+        let mut near: Vec<usize> =
+            users.flat_map(|users| &users[users.partition_point(|&user| user < first)..]).copied().collect();
+        near.sort_unstable();
+        near.dedup();
+        for index in near {
+            if self.join(graph, index, candidate) {
+                self.note_users(index, candidate.stored, sources);
                 return index;
             }
         }
-        self.drafts.push(candidate.begin());
-        self.drafts.len() - 1
+        self.push(&graph.arena, candidate.begin())
     }
 
-    /// Returns true if a kernel reads or computes something that is read.
-    fn shares(&self, arena: &ExpressionArena, draft: usize, sources: &FxHashSet<Source>) -> bool {
-        let own = self.drafts[draft].roots();
-        let computes =
-            |source: &Source| matches!(source, Source::Stored(stored) if self.draft_of[*stored as usize] == draft);
-        sources.iter().any(computes) || sources_of(arena, &own).intersection(sources).next().is_some()
+    /// Begins a kernel, and returns its number.
+    fn push(&mut self, arena: &ExpressionArena, draft: KernelDraft) -> usize {
+        let index = self.drafts.len();
+        let stored = draft.stores.iter().map(|store| store.stored);
+        let stored = stored.chain(draft.reductions.iter().map(|reduction| reduction.stored));
+        let sources = sources_of(arena, &draft.roots());
+        for stored in stored {
+            self.note_users(index, stored, sources.iter().copied());
+        }
+        self.sizes.push(draft.size(arena));
+        self.drafts.push(draft);
+        index
     }
 
-    /// Returns the kernel with the candidate in it, if it can be.
-    fn joined(&self, graph: &mut TranslatedGraph, index: usize, candidate: &UnplacedValue) -> Option<KernelDraft> {
-        let mut draft = self.drafts[index].clone();
+    /// Notes that a kernel computes a value and reads some others.
+    fn note_users(&mut self, index: usize, stored: u32, sources: impl IntoIterator<Item = Source>) {
+        for source in sources.into_iter().chain([Source::Stored(stored)]) {
+            let users = self.users.entry(source).or_default();
+            let place = users.partition_point(|&user| user < index);
+            if users.get(place) != Some(&index) {
+                users.insert(place, index);
+            }
+        }
+    }
+
+    /// Adds the candidate to a kernel, if it can be one with it.
+    fn join(&mut self, graph: &mut TranslatedGraph, index: usize, candidate: &UnplacedValue) -> bool {
+        let draft = &mut self.drafts[index];
+        if self.sizes[index].n_arrays >= MAX_ARRAYS {
+            return false;
+        }
         match &candidate.kind {
             UnplacedKind::Elementwise { value, layout, extents } => {
                 // What combines in place does so once.
-                if draft.space != DraftSpace::Each(extents.clone()) && combines(&graph.arena, *value) {
-                    return None;
+                let is_same_space = matches!(&draft.space, DraftSpace::Each(own) if own == extents);
+                if !is_same_space && combines(&graph.arena, *value) {
+                    return false;
                 }
-                let (value, layout, is_of_row) = fit(&mut graph.arena, &draft.space, *value, layout, extents)?;
-                let pass = draft.pass_of(&graph.arena, &[value])?;
-                draft.stores.push(DraftStore {
-                    stored: candidate.stored,
-                    value,
-                    layout,
-                    is_of_row,
-                    pass,
-                    target: None,
-                });
+                let fitted = fit(&mut graph.arena, &draft.space, *value, layout, extents);
+                let Some((value, layout, is_of_row)) = fitted else { return false };
+                let Some(pass) = draft.pass_of(&graph.arena, &[value]) else { return false };
+                let stored = candidate.stored;
+                draft.stores.push(DraftStore { stored, value, layout, is_of_row, pass, target: None });
             }
             UnplacedKind::Reduction { op, operands, space } => {
                 // Two products would not have their tiles in registers.
-                if draft.space != DraftSpace::Rows(space.clone()) || space.form.is_alone() {
-                    return None;
+                if space.form.is_alone() || !matches!(&draft.space, DraftSpace::Rows(own) if own == space) {
+                    return false;
                 }
-                let pass = draft.pass_of(&graph.arena, operands)?;
+                let Some(pass) = draft.pass_of(&graph.arena, operands) else { return false };
                 draft.reductions.push(DraftReduction {
                     stored: candidate.stored,
                     op: *op,
@@ -234,7 +267,16 @@ impl Grouper {
                 });
             }
         }
-        draft.is_within_limits(&graph.arena).then_some(draft)
+        let size = draft.size(&graph.arena);
+        if size.n_expressions > MAX_EXPRESSIONS || size.n_arrays > MAX_ARRAYS {
+            match candidate.kind {
+                UnplacedKind::Elementwise { .. } => drop(draft.stores.pop()),
+                UnplacedKind::Reduction { .. } => drop(draft.reductions.pop()),
+            }
+            return false;
+        }
+        self.sizes[index] = size;
+        true
     }
 }
 
@@ -354,14 +396,14 @@ impl KernelDraft {
         matches!(&self.space, DraftSpace::Rows(space) if space.range == RowRange::Whole)
     }
 
-    fn is_within_limits(&self, arena: &ExpressionArena) -> bool {
-        let (mut n_loads, mut n_all) = (0, 0);
+    fn size(&self, arena: &ExpressionArena) -> DraftSize {
+        let (mut n_loads, mut n_expressions) = (0, 0);
         arena.visit(&self.roots(), |id| {
-            n_all += 1;
+            n_expressions += 1;
             n_loads +=
                 usize::from(matches!(arena.get(id).kind, ExpressionKind::Load(..) | ExpressionKind::Gather { .. }));
         });
-        n_all <= MAX_EXPRESSIONS && n_loads + self.stores.len() + self.reductions.len() <= MAX_ARRAYS
+        DraftSize { n_expressions, n_arrays: n_loads + self.stores.len() + self.reductions.len() }
     }
 }
 

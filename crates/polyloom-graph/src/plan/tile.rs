@@ -6,6 +6,7 @@ use super::options::PlanOptions;
 use super::reduction::accumulator;
 use crate::reference::N_LANES;
 use polyloom_ir::Scalar;
+use serde::{Deserialize, Serialize};
 
 /// The rows of a tile, at most: with two vectors of columns they and the factors fill 32 vector registers.
 const MAX_ROWS: u64 = 12;
@@ -24,7 +25,8 @@ const PIECE_LENGTH: u32 = 256;
 const GROUP_BYTES: u64 = 512 * 1024;
 
 /// The shape of the tiles of a product, and how its factors are laid out for them. No choice changes a bit of a product.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TileShape {
     /// The rows of a tile, at most: it has an accumulator for each in every thread.
     pub rows: u8,

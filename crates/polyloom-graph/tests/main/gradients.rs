@@ -2,9 +2,11 @@
 
 use crate::support::{body_text, check_close, graph, numbers, op_text, tensor};
 use polyloom_graph::op::GradientRule;
-use polyloom_graph::plan::{PlanOptions, plan};
+use polyloom_graph::plan::{BufferKind, PlanOptions, plan};
 use polyloom_graph::reference::{DenseTensor, evaluate};
-use polyloom_graph::{Graph, Layout, TensorDef, TensorId, TensorOp, decompose, gradient, has_gradient_rule, verify};
+use polyloom_graph::{
+    Graph, Layout, TensorDef, TensorId, TensorOp, decompose, gradient, has_gradient_rule, parse_graph, verify,
+};
 use polyloom_ir::Scalar::{self, BF16, F16, F32, F64};
 use std::collections::BTreeSet;
 
@@ -422,4 +424,20 @@ fn gradients_that_are_zero_stop() {
         let result = polyloom_graph::parse_graph(&text).map(|graph| graph.value(graph.outputs[0]).unwrap().ty.dtype);
         assert!(is_known || !result.is_ok_and(|dtype| dtype.is_float()), "{}", info.name);
     }
+}
+
+/// No buffer has more than the weights of a block of queries.
+#[test]
+fn the_gradient_of_attention_has_no_matrix_of_all_weights() {
+    let n = 1024;
+    let text = format!(
+        "%q = input \"q\" : f32[{n}, 64]\n%k = input \"k\" : f32[{n}, 64]\n%v = input \"v\" : f32[{n}, 64]\n\
+         %y = attention %q, %k, %v, causal=true\nreturn %y"
+    );
+    let graph = gradient(&parse_graph(&text).unwrap(), &[0, 1, 2].map(TensorId)).unwrap();
+    let layouts = vec![Layout::dense(&[n, 64]); 4];
+    let planned = plan(&graph, &layouts, &PlanOptions::default()).unwrap();
+    let of_temporaries = planned.buffers.iter().filter(|buffer| buffer.kind == BufferKind::Temporary);
+    let largest = of_temporaries.map(|buffer| buffer.n_elements).max();
+    assert_eq!(largest, Some(128 * n));
 }

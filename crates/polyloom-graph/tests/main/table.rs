@@ -98,10 +98,33 @@ fn costs_count_bytes_and_operations() {
         %4 = reshape %3, shape=(32)\n%5 = sum %4\nreturn %5";
     let graph = graph(text);
     let ty = |index: usize| graph.values[index].ty.clone();
-    let cost = TensorOp::MatMul.cost(&[ty(0), ty(1)], &ty(2)).unwrap();
+    let cost = TensorOp::MatMul.cost(&[ty(0), ty(1)], &[], &ty(2)).unwrap();
     assert_eq!((cost.bytes_read, cost.bytes_written, cost.flops), (512 + 256, 128, 2 * 8 * 16 * 4));
-    let cost = TensorOp::Add.cost(&[ty(2), ty(2)], &ty(3)).unwrap();
+    let cost = TensorOp::Add.cost(&[ty(2), ty(2)], &[], &ty(3)).unwrap();
     assert_eq!((cost.bytes_read, cost.bytes_written, cost.flops), (256, 128, 32));
-    assert_eq!(TensorOp::Reshape.cost(&[ty(3)], &ty(4)), Some(Default::default()));
-    assert_eq!(TensorOp::Sum.cost(&[ty(4)], &ty(5)).unwrap().flops, 32);
+    assert_eq!(TensorOp::Reshape.cost(&[ty(3)], &[], &ty(4)), Some(Default::default()));
+    assert_eq!(TensorOp::Sum.cost(&[ty(4)], &[], &ty(5)).unwrap().flops, 32);
+}
+
+/// A convolution sums over channels and window, attention over keys, and products over the labels that the result lacks.
+#[test]
+fn costs_of_contractions_count_what_is_summed() {
+    use crate::support::graph;
+    use polyloom_graph::{TensorDef, TensorType};
+    let flops = |types: &[&str], op: &str| {
+        let inputs: String =
+            types.iter().enumerate().map(|(i, ty)| format!("%{i} = input \"x{i}\" : {ty}\n")).collect();
+        let graph = graph(&format!("{inputs}%r = {op}\nreturn %r"));
+        let result = &graph.values[graph.outputs[0].0 as usize];
+        let TensorDef::Op { op, operands, attributes } = &result.def else { panic!("{graph}") };
+        let types: Vec<TensorType> = operands.iter().map(|&id| graph.value(id).unwrap().ty.clone()).collect();
+        op.cost(&types, &attributes.0, &result.ty).unwrap().flops
+    };
+    assert_eq!(flops(&["f32[2, 3, 8, 8]", "f32[5, 3, 3, 3]"], "conv2d %0, %1"), 2 * (2 * 5 * 6 * 6) * (3 * 3 * 3));
+    let attention = flops(&["f32[4, 10, 16]", "f32[4, 20, 16]", "f32[4, 20, 8]"], "attention %0, %1, %2");
+    assert_eq!(attention, 2 * 4 * 10 * 20 * (16 + 8));
+    let contract = "contract %0, %1, a_labels=(0, 1), b_labels=(0, 2), labels=(1, 2)";
+    assert_eq!(flops(&["f32[7, 3]", "f32[7, 5]"], contract), 2 * 7 * 3 * 5);
+    assert_eq!(flops(&["f32[7, 3]", "f32[7, 5]"], "einsum %0, %1, equation=\"ij,ik->jk\""), 2 * 7 * 3 * 5);
+    assert_eq!(flops(&["f32[4, 6]", "f32[8, 6]"], "linear %0, %1"), 2 * 4 * 8 * 6);
 }

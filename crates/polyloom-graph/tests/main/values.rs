@@ -235,6 +235,48 @@ fn sorts_have_the_order_of_the_numbers() {
     assert_eq!(bits.bits, [0x3c00, 0xc000, 0x7e00, 0]);
 }
 
+/// Few of many are found without a sort of all, with the same result: of equal elements the first ones.
+#[test]
+fn few_of_many_are_the_first_of_all_sorted() {
+    for (n, k, dtype) in
+        [(1024, 1, F32), (1031, 16, F32), (4999, 3, I8), (2048, 7, BF16), (1100, 17, F32), (1500, 5, F64)]
+    {
+        // A multiplicative generator: many values are equal, in places that no pattern has.
+        let mut state = 12345u64;
+        let mut draw = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % 101
+        };
+        let values: Vec<f64> = (0..n)
+            .map(|_| match draw() {
+                100 if dtype.is_float() => f64::NAN,
+                99 if dtype.is_float() => -0.0,
+                drawn => drawn as f64 - 50.0,
+            })
+            .collect();
+        for (extents, axis) in [([1, n], 1), ([n, 1], 0), ([1, n], -1)] {
+            let x = tensor(dtype, &extents, &values);
+            for largest in [false, true] {
+                let text = format!("%0, axis={axis}");
+                let all = apply(&format!("argsort {text}, descending={largest}"), std::slice::from_ref(&x));
+                let few = apply(&format!("topk_indices {text}, k={k}, largest={largest}"), std::slice::from_ref(&x));
+                assert_eq!(few.bits, all.bits[..k], "{dtype}, {k} of {n}, {largest}");
+            }
+        }
+    }
+    let rows = tensor(F32, &[2, 2048], &(0..4096).map(|i| f64::from(i * 7919 % 4093)).collect::<Vec<_>>());
+    for text in ["%0, k=4", "%0, k=1, axis=0"] {
+        let few = apply(&format!("topk_indices {text}"), std::slice::from_ref(&rows));
+        let order = text.replace("k=4", "descending=true").replace("k=1", "descending=true");
+        let all = apply(&format!("argsort {order}"), std::slice::from_ref(&rows));
+        let want: Vec<u64> = match few.extents[..] {
+            [2, 4] => [&all.bits[..4], &all.bits[2048..2052]].concat(),
+            _ => all.bits[..2048].to_vec(),
+        };
+        assert_eq!(few.bits, want);
+    }
+}
+
 /// Every op is evaluated, so that none of the table lacks an evaluator or a decomposition.
 #[test]
 fn every_op_has_a_value() {

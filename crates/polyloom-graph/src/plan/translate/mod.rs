@@ -17,7 +17,8 @@ use crate::layout::Layout;
 use crate::op::{OpDefinition, TensorOp};
 use movement::view_map;
 use polyloom_ir::Scalar;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash, Hasher};
 
 /// The most ops of an expression and the most arrays that it loads; beyond, operands are stored.
 const MAX_OPS: usize = 64;
@@ -50,6 +51,23 @@ pub(super) enum StoredKind {
     Sorted { base: ExpressionId },
     /// In parts, each by itself, with where the parts lie; the rest is a constant.
     Assembled { parts: Vec<(ExpressionId, Layout)>, fill: Option<ExpressionId> },
+}
+
+impl StoredKind {
+    /// Returns a hash of the expressions that the elements are computed from. Equal kinds have equal hashes.
+    fn operand_hash(&self) -> u64 {
+        let mut hasher = FxHasher::default();
+        std::mem::discriminant(self).hash(&mut hasher);
+        match self {
+            StoredKind::Elementwise(expression) | StoredKind::Sorted { base: expression } => {
+                expression.hash(&mut hasher);
+            }
+            StoredKind::Reduction { operands, .. } | StoredKind::Scan { operands, .. } => operands.hash(&mut hasher),
+            StoredKind::Scattered { base, updates, .. } => (base, updates).hash(&mut hasher),
+            StoredKind::Assembled { parts, .. } => parts.iter().for_each(|(part, _)| part.hash(&mut hasher)),
+        }
+        hasher.finish()
+    }
 }
 
 impl StoredValue {
@@ -91,6 +109,7 @@ pub(super) fn translate(
         options,
         arena: ExpressionArena::default(),
         stored: Vec::new(),
+        by_operands: FxHashMap::default(),
         copies: FxHashMap::default(),
         values: Vec::with_capacity(graph.values.len()),
     };
@@ -145,6 +164,8 @@ struct Translator<'g> {
     options: &'g PlanOptions,
     arena: ExpressionArena,
     stored: Vec<StoredValue>,
+    /// The stored values by what they are computed from.
+    by_operands: FxHashMap<u64, Vec<u32>>,
     /// Expressions that have been stored: the value.
     copies: FxHashMap<(ExpressionId, Vec<u64>), u32>,
     values: Vec<TranslatedValue>,
@@ -296,17 +317,21 @@ impl Translator<'_> {
     }
 
     fn store(&mut self, dtype: Scalar, extents: &[u64], kind: StoredKind) -> u32 {
+        let stored = self.stored.len() as u32;
+        self.by_operands.entry(kind.operand_hash()).or_default().push(stored);
         self.stored.push(StoredValue { dtype, extents: extents.to_vec(), kind, is_output: false });
-        self.stored.len() as u32 - 1
+        stored
     }
 
     /// Stores what a reduction gives, unless it is stored already. [`Translator::outputs`] copies what two outputs share.
     fn store_once(&mut self, dtype: Scalar, extents: &[u64], kind: StoredKind) -> u32 {
-        let is_known = |known: &StoredValue| known.dtype == dtype && known.extents == extents && known.kind == kind;
-        match self.stored.iter().position(is_known) {
-            Some(known) => known as u32,
-            None => self.store(dtype, extents, kind),
-        }
+        let is_known = |stored: &u32| {
+            let known = &self.stored[*stored as usize];
+            known.dtype == dtype && known.extents == extents && known.kind == kind
+        };
+        let alike = self.by_operands.get(&kind.operand_hash());
+        let known = alike.into_iter().flatten().copied().find(is_known);
+        known.unwrap_or_else(|| self.store(dtype, extents, kind))
     }
 
     /// Stores an expression, unless it is stored already, and returns the load of it.

@@ -85,14 +85,23 @@ impl Translator<'_> {
         extents: &[u64],
         dtype: Scalar,
     ) -> ExpressionId {
+        let constant_of = |translator: &Self, operand: &TranslatedValue| {
+            let is_constant = matches!(translator.arena.get(operand.expression).kind, ExpressionKind::Constant(_));
+            is_constant.then_some(operand.expression)
+        };
+        // Several parts of one number are filled at once, before the others.
+        let mut constants = operands.iter().filter_map(|operand| constant_of(self, operand));
+        let fill = constants.next().filter(|first| constants.any(|other| other == *first));
         let mut start = vec![0; extents.len()];
         let steps = vec![1; extents.len()];
         let mut parts = Vec::new();
         for operand in operands {
-            parts.push((operand.expression, Layout::dense(extents).sliced(&start, &operand.extents, &steps)));
+            if fill.is_none() || constant_of(self, operand) != fill {
+                parts.push((operand.expression, Layout::dense(extents).sliced(&start, &operand.extents, &steps)));
+            }
             start[axis] += operand.extents[axis] as i64;
         }
-        let stored = self.store(dtype, extents, StoredKind::Assembled { parts, fill: None });
+        let stored = self.store(dtype, extents, StoredKind::Assembled { parts, fill });
         self.load(stored, Layout::dense(extents))
     }
 
