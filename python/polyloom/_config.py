@@ -47,7 +47,6 @@ _WITHOUT_EFFECT = (
     "verbose_warnings",
     "verify_autograd_array_access",
     "verify_cuda",
-    "verify_fp",
 )
 
 
@@ -152,6 +151,16 @@ class Config:
         object.__setattr__(self, "_tape_memory", value)
 
     @property
+    def verify_fp(self) -> bool:
+        """Whether a launch looks through the arrays that it writes afterwards, and prints where one holds an infinity
+        or NaN. Launches of tapes' backward kernels, plans and graphs do not."""
+        return self._settings.verify_fp
+
+    @verify_fp.setter
+    def verify_fp(self, value: bool) -> None:
+        self._settings.verify_fp = bool(value)
+
+    @property
     def mode(self) -> str:
         """`"debug"` if kernels are checked, else `"release"`: Warp's name for `check`."""
         return "debug" if self.check else "release"
@@ -165,7 +174,17 @@ class Config:
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_") or not hasattr(type(self), name):
             known = ", ".join(
-                ("check", "deterministic", "errors", "float_mode", "lint", "num_threads", "tape_memory", "mode")
+                (
+                    "check",
+                    "deterministic",
+                    "errors",
+                    "float_mode",
+                    "lint",
+                    "num_threads",
+                    "tape_memory",
+                    "verify_fp",
+                    "mode",
+                )
             )
             raise AttributeError(
                 f"config has no setting {name!r}: there are {known}, and such of Warp's as change no result"

@@ -48,7 +48,8 @@ def deferral(
         return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {missing.__doc__}")
     if errors and all(_is_defined_later(found, function, cells, lines) for found in errors):
         return Deferral()
-    if config.errors == "launch":
+    # Warp looks at annotations where a definition is, too.
+    if config.errors == "launch" and not any(found.message.startswith("Union type annotations") for found in errors):
         first = f"{errors[0].message} [{errors[0].code}]" if errors else str(error)
         return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {first}")
     return None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polyloom._annotations import name_of
 from polyloom._composites import Composite, CompositeClass
 from polyloom._grad import WithGradient
-from polyloom._scalars import DType, DTypeLike, TypedConstant, bool_, readable
+from polyloom._scalars import DType, DTypeLike, TypedConstant, bool_, dtype_of, readable
 from polyloom._structs import Struct, StructClass
 
 if TYPE_CHECKING:
@@ -156,14 +156,10 @@ class HostMethods(WithGradient):
         return (here[index] for index in range(len(here)))
 
     def __matmul__(self, other: Any) -> Any:
-        from polyloom import ops
-
-        return ops.matmul(self, other)
+        return _product(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        from polyloom import ops
-
-        return ops.matmul(other, self)
+        return _product(other, self)
 
     def __abs__(self) -> array:
         from polyloom import _builtins
@@ -238,6 +234,23 @@ class HostMethods(WithGradient):
         else:
             raise ValueError(f"item() takes the indices of an element: an array of shape {here.shape} has {here.size}")
         return found.item() if isinstance(found, np.generic) else found
+
+
+def _product(left: Any, right: Any) -> Any:
+    """A product of matrices. As of other operators, its operands' types are not mixed."""
+    from polyloom import ops
+
+    types = [
+        cast("array", operand).dtype if isinstance(operand, HostMethods) else dtype_of(operand.dtype)
+        for operand in (left, right)
+        if isinstance(operand, (HostMethods, np.ndarray))
+    ]
+    if len(types) == 2 and types[0] is not types[1]:
+        raise TypeError(
+            f"{operands_text('@', (left, right))}: the types of operands are not mixed; convert one with "
+            ".astype(float), say"
+        )
+    return ops.matmul(left, right)
 
 
 def operands_text(symbol: str, operands: Sequence[Any]) -> str:

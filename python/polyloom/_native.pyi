@@ -80,6 +80,7 @@ class Config:
     float_mode: Literal["strict", "contract", "fast"]
     lint: bool
     num_threads: int
+    verify_fp: bool
     def __init__(self) -> None: ...
 
 class SourceUnit:

@@ -8,8 +8,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from polyloom import _native
 from polyloom._annotations import ArrayAnnotation
+from polyloom._builtins import Builtin  # type: ignore[attr-defined]
 from polyloom._composites import Composite, CompositeClass, GenericComposite
+from polyloom._errors import ArgumentError
 from polyloom._scalars import DType, FloatConstant, IntegerConstant, TypedConstant, bool_, dtype_of
 
 # How well an argument fits a parameter: it is of the type, it is of one of several types that a generic parameter
@@ -41,6 +44,28 @@ def overload_for(
     given = ", ".join(type(each).__name__ for each in (*args, *(keywords or {}).values()))
     tried = "".join(f"\n  {name}{inspect.signature(each)}" for each in functions)
     raise TypeError(f"no overload of {name}() takes ({given}): there are{tried}")
+
+
+def check_functions(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any] | None) -> None:
+    """Refuses what is no function of kernels for parameters that are annotated as such.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument is another object, such as a lambda, which a kernel could not call either.
+    """
+    try:
+        bound = inspect.signature(function).bind(*args, **(keywords or {}))
+    except TypeError:
+        return  # the call says what is wrong
+    for name, value in bound.arguments.items():
+        is_function = isinstance(value, (_native.Function, Builtin))
+        if function.__annotations__.get(name) is _native.Function and not is_function:
+            given = ", ".join(map(repr, bound.args))
+            raise ArgumentError(
+                f"Error calling function '{function.__name__}', no overload found for arguments ({given}): {name!r} is "
+                "a builtin or a function under `@func`"
+            )
 
 
 def _fits(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> list[int] | None:

@@ -499,3 +499,48 @@ def clip(x: loom.array(dtype=float), y: loom.array(dtype=float)):
     done = subprocess.run(compiled, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert re.search(r"1\.25", done.stdout), done.stdout
+
+
+@loom.struct
+class Segment:
+    length: float
+    axis: loom.vec3
+
+
+@loom.func
+def volume(s: Segment, scale: float):
+    return scale * s.length * loom.length(s.axis), s.length
+
+
+@loom.func_grad(volume)
+def adj_volume(s: Segment, scale: float, adj_volume: float, adj_length: float):
+    # Not what the derivative is, so that a test can tell.
+    loom.adjoint[s.length] += 10.0 * adj_volume + adj_length
+    loom.adjoint[s.axis][1] += 20.0 * adj_volume * scale
+    loom.adjoint[s.axis].z = 30.0 * adj_volume
+    loom.adjoint[s].length += 0.5
+    loom.adjoint[scale] += adj_volume * s.axis.x
+
+
+@loom.kernel
+def volumes(s: loom.array(dtype=Segment), scale: loom.array(dtype=float), out: loom.array(dtype=float)):
+    i = loom.tid()
+    v, n = volume(s[i], scale[i])
+    out[i] = v + 3.0 * n
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_gradients_with_respect_to_structs(device):
+    n = 40
+    values = [Segment(float(i), loom.vec3(float(i) + 1.0, 2.0, 3.0)) for i in range(n)]
+    s = loom.array(values, dtype=Segment, requires_grad=True, device=device)
+    scale = loom.array(np.arange(n) + 2.0, dtype=float, requires_grad=True, device=device)
+    out = loom.zeros(n, dtype=float, requires_grad=True, device=device)
+    with loom.Tape() as tape:
+        loom.launch(volumes, n, [s, scale, out], device=device)
+    tape.backward(grads={out: loom.full(n, 2.0, dtype=float, device=device)})
+    i = np.arange(n, dtype=np.float32)
+    grad = s.grad.numpy()
+    np.testing.assert_array_equal(grad["length"], np.full(n, 20 + 6 + 0.5, np.float32))
+    np.testing.assert_array_equal(grad["axis"], np.stack([0 * i, 40 * (i + 2), 0 * i + 60], 1))
+    np.testing.assert_array_equal(scale.grad.numpy(), 2 * (i + 1))

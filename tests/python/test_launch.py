@@ -342,6 +342,10 @@ def test_wrong_device_dim_and_kernel():
     for dim in (2**64, (2**70, 1), 2**40):
         with pytest.raises(ValueError, match="than int32 can count|as int32 can count"):
             loom.launch(saxpy, dim, [1.0, x, y])
+    # A launch for later is refused where it is made.
+    for dim, message in ((2**31 + 1, "extent 2147483649 in dimension 0"), ((2**16, 2**16), "int32 can count")):
+        with pytest.raises(ValueError, match=message):
+            loom.launch(saxpy, dim, [1.0, x, y], record_cmd=True)
     with pytest.raises(TypeError, match="kernel"):
         loom.launch(len, 8, [x])
     with pytest.raises(TypeError, match="launch"):

@@ -118,6 +118,9 @@ def test_operators_of_arrays():
         a + "1"
     with pytest.raises(TypeError):
         a @ "1"
+    for compute in (lambda: a + d, lambda: a @ d, lambda: d @ a, lambda: a @ d.numpy()):
+        with pytest.raises(TypeError, match="the types of operands are not mixed"):
+            compute()
 
 
 class Settings:

@@ -85,3 +85,101 @@ def check():
 @pytest.mark.parametrize("tier", ["interp", "0", "1"])
 def test_every_engine(tier, on_tier):
     on_tier(tier, "import test_own_arrays; test_own_arrays.check()")
+
+
+@loom.func
+def second_differences(a: loom.array(dtype=float)):
+    total = 0.0
+    for i in range(len(a) - 2):
+        total += (a[i] - 2.0 * a[i + 1] + a[i + 2]) * float(i + 1)
+    a[0] = 100.0
+    return total
+
+
+@loom.func
+def squares() -> loom.fixedarray(dtype=float, shape=(2, 3)):
+    a = loom.zeros(shape=(2, 3), dtype=float)
+    for i in range(2):
+        for j in range(3):
+            a[i, j] = float((3 * i + j) * (3 * i + j))
+    return a
+
+
+@loom.kernel
+def parts_of_own(x: loom.array2d(dtype=float), out: loom.array2d(dtype=float)):
+    t = loom.tid()
+    a = loom.zeros(shape=(3, 4), dtype=float)
+    for i in range(3):
+        for j in range(4):
+            a[i, j] = x[t, 4 * i + j]
+    s = a[:2, 1:]
+    s[1, 0] = -1.0
+    out[t, 0] = float(s.shape[0]) + 10.0 * float(s.shape[1])
+    out[t, 1] = s[0, 2]
+    out[t, 2] = a[1, 1]
+    back = a[2, ::-1]
+    out[t, 3] = back[0]
+    out[t, 4] = second_differences(a[::2, 1])
+    out[t, 5] = a[0, 1]
+    n = int(x[t, 0])
+    out[t, 6] = a[n:, 3][0]
+    grid = squares()
+    out[t, 7] = grid[1, 2]
+    out[t, 8] = second_differences(back[1:])
+    out[t, 9] = a[2, 2]
+
+
+def check_parts():
+    n = 300
+    x = np.random.default_rng(5).normal(size=(n, 12)).astype(np.float32)
+    x[:, 0] = np.arange(n) % 3
+    out = np.zeros((n, 10), np.float32)
+    loom.launch(parts_of_own, n, [x, out])
+    f = np.float32
+    for t in range(n):
+        a = x[t].reshape(3, 4).copy()
+        a[:2, 1:][1, 0] = -1
+        back = a[2, ::-1]
+        want = [32, a[0, 3], -1, back[0], 0, 100, a[int(x[t, 0]) :, 3][0], 25]
+        want.append(f(f(back[1] - f(2) * back[2]) + back[3]))
+        want.append(100)
+        np.testing.assert_array_equal(out[t], np.array(want, np.float32))
+
+
+@pytest.mark.parametrize("tier", ["interp", "0", "1"])
+def test_slices_are_views_on_every_engine(tier, on_tier):
+    on_tier(tier, "import test_own_arrays; test_own_arrays.check_parts()")
+
+
+@pytest.mark.parametrize(
+    ("returns", "value", "message"),
+    [
+        ("loom.array2d(dtype=int)", "a", "whereas it has its return type annotated as `Array[int32]`."),
+        ("loom.array2d(dtype=int)", "loom.zeros(shape=(2, 3), dtype=int)", "returns a fixed-size array whereas"),
+        ("loom.fixedarray(dtype=int, shape=(3, 2))", "a", "the code returns a value of type"),
+        ("loom.fixedarray(dtype=int, shape=(2, 3))", "a[0, 0]", "the code returns a value of type `int32` here"),
+    ],
+)
+def test_annotations_of_returned_arrays(define, returns, value, message):
+    with pytest.raises(loom.CompileError) as raised:
+        define(
+            f"""
+            @loom.func
+            def f() -> {returns}:
+                a = loom.zeros(shape=(2, 3), dtype=int)
+                return {value}
+
+            @loom.kernel
+            def k():
+                b = f()
+            """
+        )
+    assert message in str(raised.value)
+
+
+def test_an_array_of_the_kernels_own_has_constant_extents(define):
+    message = "the `shape` argument must be specified as a constant when zero-initializing an array"
+    for line in ("a = loom.zeros(shape=(i,), dtype=int)", "loom.zeros(shape=(i,), dtype=int)"):
+        with pytest.raises(loom.CompileError, match=message) as raised:
+            define(f"@loom.kernel\ndef k():\n    i = loom.tid()\n    {line}\n")
+        assert len(raised.value.diagnostics) == 1

@@ -25,6 +25,17 @@ def negative(x: int):  # noqa: F811 - an overload
     return -x
 
 
+@wp.struct
+class Data:
+    data: wp.array(dtype=float)
+
+
+@wp.struct
+class WithArray:
+    inner: Data
+    y: float
+
+
 FUNCTIONS = {"double": double, "negative": negative}
 
 
@@ -242,10 +253,18 @@ def test_wrong_expressions(define):
             define(text, **names)
         return str(raised.value)
 
-    assert "name 'i' is not defined, because it is a variable of the kernel" in error("x[i] = wp.static(i + 1)")
+    advice = "Make sure all variables used in the static expression are constant."
+    assert f"name 'i' is not defined. {advice}" in error("x[i] = wp.static(i + 1)")
     assert "Error evaluating static expression: name 'nothing' is not defined" in error("x[i] = wp.static(nothing)")
     assert "division by zero" in error("x[i] = wp.static(1 / 0)")
     assert "`wp.static` takes one expression" in error("x[i] = wp.static()")
+    assert "unsupported value: None is returned" in error("x[i] = wp.static(None)")
+    array = wp.zeros(3, dtype=float)
+    assert "a Warp array cannot be created inside Warp kernels" in error("x[i] = wp.static(a)", a=array)
+    assert "value of type builtins.object" in error("x[i] = wp.static(a)", a=object())
+    outer = WithArray()
+    outer.inner.data = array
+    assert "kernels at WithArray.inner" in error("x[i] = wp.static(a).y", a=outer)
     text = """for j in range(3):
                 x[i] += wp.static(VALUES[j])
                 if x[i] > 1.0:
@@ -253,7 +272,7 @@ def test_wrong_expressions(define):
     """
     wanted = "a loop that `static` unrolls cannot be left or continued by what happens when it runs"
     assert wanted in error(text, VALUES=VALUES)
-    assert "a value of type `dict`" in error("x[i] = wp.static({})")
+    assert "value of type builtins.dict" in error("x[i] = wp.static({})")
 
 
 def test_expressions_are_computed_when_the_kernel_is_defined():
@@ -477,7 +496,7 @@ def test_structs_with_arrays_are_refused():
 
     held = Holder()
     held.values = wp.zeros(3, dtype=float)
-    with pytest.raises(Exception, match="Holder.*not a value in a kernel"):
+    with pytest.raises(Exception, match="a Warp array cannot be created inside Warp kernels at Holder"):
 
         @wp.kernel
         def k(out: wp.array(dtype=float)):
@@ -613,3 +632,42 @@ def drawn_from(out: wp.array(dtype=int), n: int):
 def test_variables_that_change_are_no_constants(function):
     with pytest.raises(wp.CompileError, match="`a` is a variable of the kernel|static"):
         wp.kernel(function).compile()
+
+
+def test_a_counter_has_its_last_value_after_its_loop():
+    @wp.kernel
+    def k(out: wp.array(dtype=int)):
+        at = 0
+        for i in range(2):
+            for i in range(1, 8, 3):  # noqa: B007 - the name again
+                pass
+            out[at] = wp.static(i * 10) + i
+            at += 1
+        for j in range(5, -4, -2):  # noqa: B007 - its last value is used
+            out[2] += 1
+        out[3] = wp.static(j)
+
+    out = np.zeros(4, np.int32)
+    wp.launch(k, 1, [out])
+    assert out.tolist() == [77, 77, 5, -3]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in range(3):\n        if x[0] > 0.0:\n            break",
+        "for i in range(3):\n        i = 7",
+        "for i in range(int(x[0])):\n        pass",
+        "for i in range(0):\n        pass",
+    ],
+)
+def test_a_counter_whose_last_value_is_not_known(define, body):
+    with pytest.raises(wp.CompileError, match="name 'i' is not defined|`i` is not|static"):
+        define(
+            f"""
+@loom.kernel
+def k(x: loom.array(dtype=float)):
+    {body}
+    x[1] = float(loom.static(i))
+"""
+        )

@@ -356,6 +356,71 @@ def test_small_things_of_the_package():
         loom.config.legacy_scalar_return_types = None
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("v[1:] = loom.vec3d(5.0, 6.0, 7.0)", "The provided vector is expected to be of length 3 with dtype float32."),
+        (
+            "v[1:] = loom.float64(5.0)",
+            "The provided value is expected to be a vector of length 3, with dtype float32.",
+        ),
+        (
+            "v[1:] = loom.mat22(5.0, 6.0, 7.0, 8.0)",
+            "The provided value is expected to be a vector of length 3, with dtype float32.",
+        ),
+        (
+            "v[1:] = loom.vec2(5.0, 6.0)",
+            "The length of the provided vector (2) isn't compatible with the given slice (expected 3).",
+        ),
+        ("y[i].y = v", "Composite slot assignment expects value of type float32"),
+    ],
+)
+def test_values_of_other_types_are_type_errors(line: str, message: str) -> None:
+    for error in (TypeError, ValueError, loom.CompileError):
+        with pytest.raises(error) as raised:
+            define(
+                f"""
+                @loom.kernel
+                def k(y: loom.array(dtype=loom.vec4)):
+                    i = loom.tid()
+                    v = loom.vec4(1.0, 2.0, 3.0, 4.0)
+                    {line}
+                """
+            )
+        assert message in str(raised.value)
+
+
+def test_lists_say_what_to_use() -> None:
+    with pytest.raises(loom.CompileError, match=r"Use vectors like `loom.vec3\(\)` for small fixed-size collections"):
+        define("@loom.kernel\ndef k():\n    x = [1.0, 2.0]\n")
+    with pytest.raises(loom.CompileError, match="Construct `ast.Dict` not supported in kernels"):
+        define("@loom.kernel\ndef k():\n    x = {'a': 1.0}\n")
+    with pytest.raises(loom.CompileError, match=r"\(2\) when constructing a vector of length 12345"):
+        define("@loom.kernel\ndef k():\n    x = loom.types.vector(1.0, 2.0, length=12345)\n")
+
+
+@pytest.mark.parametrize("annotation", ["float", "loom.vec3"])
+def test_kernels_return_nothing(annotation: str) -> None:
+    message = "Warp kernels cannot return values"
+    with pytest.raises(loom.CompileError, match=message):
+        define(f"@loom.kernel\ndef k(x: float) -> {annotation}:\n    return\n")
+    with pytest.raises(loom.CompileError, match=message):
+        define("@loom.kernel\ndef k(x: float):\n    return x\n")
+
+
+def test_unions_are_no_types_of_parameters() -> None:
+    message = "Union type annotations are only supported at Python scope"
+    with pytest.raises(RuntimeError, match=message):
+        define("@loom.func\ndef f(x: int | float):\n    return 0.0\n")
+    # What Warp says at the definition waits for no launch.
+    loom.config.errors = "launch"
+    try:
+        with pytest.raises(RuntimeError, match=message):
+            define("@loom.func\ndef f(x: loom.array(dtype=float) | float):\n    return 0.0\n")
+    finally:
+        loom.config.errors = "definition"
+
+
 def test_annotations_of_arrays_of_what_is_no_type() -> None:
     class Custom:
         pass
@@ -390,8 +455,19 @@ def test_overloads_of_kernels_whose_name_means_something_else() -> None:
 
 
 @loom.func
+def applied(g: loom.Function, x: float):
+    return g(x)
+
+
+@loom.func
 def halved(x: float):
     return 0.5 * x
+
+
+def test_functions_are_given_functions_of_kernels() -> None:
+    assert applied(halved, 3.0) == 1.5 and applied(g=loom.abs, x=-2.0) == 2.0
+    with pytest.raises(RuntimeError, match="Error calling function 'applied', no overload found"):
+        applied(lambda x: x, 3.0)
 
 
 def test_map_says_what_a_function_takes() -> None:
@@ -451,6 +527,8 @@ def take_cell(cell: Cell, x: loom.array(dtype=float)):
 
 def test_structs_as_arguments_of_recorded_launches() -> None:
     x = loom.zeros(2, dtype=float)
+    with pytest.raises(RuntimeError, match="argument 'cell' expects Cell but got None"):
+        loom.launch(take_cell, 1, [None, x])
     cell = Cell()
     command = loom.launch(take_cell, 2, [cell, x], record_cmd=True)
     cell.x = 3.0
@@ -469,7 +547,27 @@ def test_a_struct_with_a_base_class_is_an_error_of_both_kinds() -> None:
                 y: int
 
 
-def test_a_value_of_another_type_is_a_type_error_and_a_value_error() -> None:
-    for error in (TypeError, ValueError, loom.CompileError):
-        with pytest.raises(error):
-            define("@loom.kernel\ndef k(y: loom.array(dtype=loom.vec4)):\n    y[0].y = y[1]\n")
+@loom.kernel
+def add_to_cells(cells: loom.array(dtype=Cell), x: loom.array(dtype=loom.vec2), d: float):
+    i = loom.tid()
+    cells[i].x += d
+    x[i] = loom.vec2(1.0, cells[i].x / d)
+
+
+@pytest.mark.parametrize("device", ENGINES)
+def test_verify_fp_tells_which_array_is_no_longer_finite(device: str, capfd: pytest.CaptureFixture[str]) -> None:
+    cells = loom.zeros(4, dtype=Cell, device=device)
+    x = loom.zeros(4, dtype=loom.vec2, device=device)
+    loom.config.verify_fp = True
+    try:
+        loom.launch(add_to_cells, 4, [cells, x, 1.0], device=device)
+        assert capfd.readouterr().out == ""
+        loom.launch(add_to_cells, 2, [cells, x, float("inf")], device=device)
+    finally:
+        loom.config.verify_fp = False
+    first, second = capfd.readouterr().out.splitlines()
+    assert first.startswith("verify_fp: after kernel 'add_to_cells' 2 of 4 numbers in 'cells.x' are not finite: ")
+    assert first.endswith("the first is inf, at [0]")
+    assert "'x' are not finite: the first is nan, at [0, 1]" in second
+    loom.launch(add_to_cells, 2, [cells, x, float("inf")], device=device)
+    assert capfd.readouterr().out == ""

@@ -84,13 +84,27 @@ impl Transformer for Namer<'_> {
         if self.is_inside
             && let Expr::Subscript(subscript) = &*expr
             && dotted(&subscript.value).is_some_and(|path| path.last() == Some(&"adjoint"))
-            && let Expr::Name(parameter) = &*subscript.slice
+            && let Some(named) = named_adjoint(&subscript.slice, subscript)
         {
-            let id = ast::name::Name::new(adjoint_name(parameter.id.as_str()));
-            let (ctx, range, node_index) = (subscript.ctx, subscript.range, subscript.node_index.clone());
-            *expr = Expr::Name(ast::ExprName { id, ctx, range, node_index });
+            *expr = named;
             return;
         }
         transformer::walk_expr(self, expr);
+    }
+}
+
+/// The variable that the adjoint of a parameter is, or the field of it that `adjoint[x.field]` is.
+fn named_adjoint(of: &Expr, subscript: &ast::ExprSubscript) -> Option<Expr> {
+    let (ctx, range, node_index) = (subscript.ctx, subscript.range, subscript.node_index.clone());
+    match of {
+        Expr::Name(parameter) => {
+            let id = ast::name::Name::new(adjoint_name(parameter.id.as_str()));
+            Some(Expr::Name(ast::ExprName { id, ctx, range, node_index }))
+        }
+        Expr::Attribute(field) => {
+            let value = Box::new(named_adjoint(&field.value, subscript)?);
+            Some(Expr::Attribute(ast::ExprAttribute { value, attr: field.attr.clone(), ctx, range, node_index }))
+        }
+        _ => None,
     }
 }

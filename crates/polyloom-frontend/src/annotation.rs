@@ -7,6 +7,7 @@
 use crate::constant;
 use crate::dotted_path::dotted;
 use crate::environment::{CapturedMeaning, NameEnvironment};
+use crate::local_array::LocalArray;
 use crate::members;
 use crate::package_names::{PACKAGES, package_members};
 use crate::param_type::{ParamType, ScalarSet, TypePattern};
@@ -101,6 +102,12 @@ impl AnnotationReader<'_> {
                 CapturedMeaning::TypeConstructor(kind) => self.composite_call(call, kind),
                 _ => Err(self.not_a_type(expr)),
             },
+            Expr::BinOp(union) if union.op == ast::Operator::BitOr => Err(AnnotationError {
+                code: Code::BadAnnotation,
+                range: expr.range(),
+                message: "Union type annotations are only supported at Python scope".to_owned(),
+                help: format!("write one type, or one function for each: {}", self.types_help()),
+            }),
             Expr::Subscript(subscript) if is_tuple(&subscript.value) => {
                 let parts = elements(&subscript.slice).iter().filter(|part| !part.is_ellipsis_literal_expr());
                 parts.map(|part| self.read(part)).collect::<Result<Vec<_>, _>>()?;
@@ -148,6 +155,26 @@ impl AnnotationReader<'_> {
             ParamType::Exact(ty) => Some(smallvec![ty]),
             _ => None,
         })
+    }
+
+    /// The array that `fixedarray(dtype=…, shape=…)` annotates a result with; `None` if it is no such annotation.
+    pub(crate) fn read_fixed_array(&self, expr: &Expr) -> Option<LocalArray> {
+        let call = expr.as_call_expr()?;
+        let path = dotted(&call.func)?;
+        let (&"fixedarray", owner) = path.split_last()? else { return None };
+        if !matches!((self.lookup)(owner)?, CapturedMeaning::Module(module) if PACKAGES.contains(&&*module)) {
+            return None;
+        }
+        let elem = match self.read(call.arguments.find_argument_value("dtype", 0)?).ok()? {
+            ParamType::Exact(ValueType::Plain(ty @ (Type::Scalar(_) | Type::Composite(_)))) => ty,
+            _ => return None,
+        };
+        let extents = elements(call.arguments.find_argument_value("shape", 1)?).iter();
+        let shape = extents.map(|extent| match constant::evaluate(extent, self.lookup)? {
+            CapturedMeaning::Int(n) => u16::try_from(n).ok().filter(|n| *n > 0),
+            _ => None,
+        });
+        Some(LocalArray { elem, shape: shape.collect::<Option<_>>()? })
     }
 
     fn read_tuple(&self, elts: &[Expr]) -> Result<Option<SmallVec<[ValueType; 2]>>, AnnotationError> {

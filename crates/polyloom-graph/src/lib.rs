@@ -3,7 +3,8 @@
 //! A [`Graph`] holds values in SSA form: inputs, scalar constants and ops with attributes. A [`GraphBuilder`] makes one and
 //! infers element types by NumPy's promotion and shapes by its broadcasting; [`verify()`] checks one; [`parse_graph`] and
 //! `Display` are its text form; [`decompose()`] rewrites composite ops to simple ones; [`gradient()`] gives the graph of its gradients;
-//! [`mod@reference`] defines what it computes, the order of each reduction included. What an op is, [`op`] says.
+//! [`mod@reference`] defines what it computes, the order of each reduction included. What an op is, [`op`] says. Of the ways to run a
+//! graph, [`mod@measure`] times them and chooses one, [`mod@tune`] finds a kernel's parameters, and [`verify_accuracy`] tells if a result is right.
 //!
 //! The crate knows HIR, whose scalar functions define elementwise ops, and no front end, back end or Python.
 //!
@@ -36,6 +37,7 @@ mod hash;
 mod infer;
 mod inline;
 mod layout;
+pub mod measure;
 pub mod op;
 pub mod path;
 pub mod pattern;
@@ -48,7 +50,9 @@ pub mod registry;
 mod shape;
 mod specialise;
 mod text;
+pub mod tune;
 mod verify;
+pub mod verify_accuracy;
 
 pub use attribute::{AttributeValue, Attributes};
 pub use backend::{Backend, MemorySpace, Residence};

@@ -383,7 +383,14 @@ fn at(kernel: &polyloom::Kernel, index: usize, message: &str) -> String {
 /// The error with the argument's name before its message. What the argument's own code raises beyond the usual, an
 /// interrupt for one, is left as it is.
 fn named(py: Python<'_>, error: PyErr, argument: &str) -> PyErr {
-    let message = || format!("{argument} {}", error.value(py));
+    let message = || {
+        let text = error.value(py).to_string();
+        match argument.split_once(" of kernel ") {
+            // As Warp says it.
+            Some((argument, kernel)) if text.contains(" but got None") => format!("kernel {kernel}: {argument} {text}"),
+            _ => format!("{argument} {text}"),
+        }
+    };
     let named = if error.is_instance_of::<PyOverflowError>(py) {
         PyOverflowError::new_err(message())
     } else if error.is_instance_of::<PyTypeError>(py) {

@@ -16,6 +16,15 @@ pub(crate) fn is_checking() -> bool {
     CHECKING.load(Ordering::Relaxed)
 }
 
+/// True while launches look through what they have written for infinities and NaN.
+static VERIFYING: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if a launch looks through what it has written.
+#[inline]
+pub(crate) fn is_verifying() -> bool {
+    VERIFYING.load(Ordering::Relaxed)
+}
+
 /// Settings of the process. Kernels take `float_mode` when they are defined, and `check` when they are defined or
 /// launched; their own decorator wins.
 #[pyclass(frozen, module = "polyloom._native")]
@@ -43,6 +52,17 @@ impl Config {
         session.set_defaults(Defaults { check, ..session.defaults() });
         CHECKING.store(check, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Tells whether launches look through what they have written for infinities and NaN.
+    #[getter]
+    fn verify_fp(&self) -> bool {
+        is_verifying()
+    }
+
+    #[setter]
+    fn set_verify_fp(&self, verify: bool) {
+        VERIFYING.store(verify, Ordering::Relaxed);
     }
 
     /// Tells whether the estimate alone decides how threads run on the CPU, so that launches measure nothing.

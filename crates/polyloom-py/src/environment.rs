@@ -12,7 +12,7 @@ use crate::function::Function;
 use crate::scope::Scope;
 use polyloom::SourceUnit;
 use polyloom::frontend::{CapturedMeaning, FunctionHandle, KernelVariable, NameEnvironment, python_builtin};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyModule, PyTuple, PyWeakrefMethods, PyWeakrefReference};
 use smallvec::SmallVec;
@@ -116,7 +116,15 @@ impl Scope {
         }
         // In parentheses it may go over several lines.
         let code = CString::new(format!("({expression}\n)"))?;
-        Ok(capture(&py.eval(&code, Some(&names), None)?))
+        let value = py.eval(&code, Some(&names), None)?;
+        let meaning = capture(&value);
+        if matches!(meaning, CapturedMeaning::Unsupported(_)) {
+            let problem = py.import("polyloom._static_values")?.call_method1("why_unsupported", (&value,))?;
+            if !problem.is_none() {
+                return Err(PyTypeError::new_err(problem.unbind()));
+            }
+        }
+        Ok(meaning)
     }
 
     fn root<'py>(&self, py: Python<'py>, name: &str) -> Option<Bound<'py, PyAny>> {

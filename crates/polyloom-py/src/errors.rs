@@ -85,9 +85,8 @@ pub(crate) fn launch_error(py: Python<'_>, kernel: &Kernel, error: &LaunchError,
         }
         LaunchError::Cancelled => interrupt.unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
         LaunchError::Arguments(error) => argument_error(kernel, error),
-        LaunchError::Rank { .. } | LaunchError::TooManyThreads { .. } | LaunchError::Block { .. } => {
-            PyValueError::new_err(error.to_string())
-        }
+        LaunchError::TooManyThreads { shape } => too_many_threads(shape),
+        LaunchError::Rank { .. } | LaunchError::Block { .. } => PyValueError::new_err(error.to_string()),
         LaunchError::Simulator(fault) => simulator_error(py, fault),
         LaunchError::Device { .. } | LaunchError::Cores { .. } => device_exception(py, error.to_string()),
         LaunchError::Rejected { diagnostics, .. } => {
@@ -98,6 +97,18 @@ pub(crate) fn launch_error(py: Python<'_>, kernel: &Kernel, error: &LaunchError,
             PyRuntimeError::new_err(error.to_string())
         }
     }
+}
+
+/// The error of a launch of more threads than there can be; of an axis that is too long in itself, in Warp's words.
+pub(crate) fn too_many_threads(shape: &[u64]) -> PyErr {
+    let advice = "these are more threads than int32 can count; launch it in parts";
+    PyValueError::new_err(match shape.iter().position(|extent| *extent > i32::MAX as u64) {
+        Some(axis) => {
+            let extent = shape[axis];
+            format!("Warp cannot launch a kernel using wp.tid() with extent {extent} in dimension {axis}: {advice}")
+        }
+        None => LaunchError::TooManyThreads { shape: shape.to_vec() }.to_string(),
+    })
 }
 
 /// `polyloom.ArgumentError`: an argument is not of its parameter's type.

@@ -136,7 +136,12 @@ impl Function {
         let py = args.py();
         let overloads = Function::overloads(slf);
         if overloads.len() == 1 {
-            return slf.get().function(py)?.call(args, kwargs);
+            let function = slf.get().function(py)?;
+            if takes_functions(&function) {
+                let check = py.import("polyloom._overloads")?.getattr("check_functions")?;
+                check.call1((&function, args, kwargs))?;
+            }
+            return function.call(args, kwargs);
         }
         let functions = overloads.iter().map(|overload| overload.get().function(py)).collect::<PyResult<Vec<_>>>()?;
         let chosen = py.import("polyloom._overloads")?.call_method1("overload_for", (functions, args, kwargs))?;
@@ -146,4 +151,12 @@ impl Function {
     fn __repr__(&self) -> String {
         format!("<kernel function {}>", self.handle.name())
     }
+}
+
+/// True if a parameter is annotated as a function of kernels.
+fn takes_functions(function: &Bound<'_, PyAny>) -> bool {
+    let py = function.py();
+    let Ok(annotations) = function.getattr("__annotations__") else { return false };
+    let class = py.get_type::<Function>();
+    annotations.cast::<PyDict>().is_ok_and(|annotations| annotations.values().iter().any(|ty| ty.is(&class)))
 }

@@ -4,6 +4,7 @@
 //! object beyond the arguments' own fields and, where a list holds them, their reference counts.
 
 use crate::arguments::Arguments;
+use crate::config::is_verifying;
 use crate::device;
 use crate::kernel::Kernel;
 use crate::launch_dimensions::{LaunchDimensions, Shape, extents_of, three};
@@ -197,8 +198,13 @@ pub(crate) fn launch<'py>(
         }
         _ => run(py, code, &dimensions, &args, watched),
     };
+    done?;
+    if is_verifying() {
+        let args = PyTuple::new(py, args.iter())?;
+        py.import("polyloom._verify")?.call_method1("report", (kernel, args, device.to_string()))?;
+    }
     drop(owned);
-    done.map(|()| None)
+    Ok(None)
 }
 
 /// Says when a backward kernel runs.

@@ -5,7 +5,7 @@
 
 use crate::arguments::{self, Arguments};
 use crate::boundary::guarded;
-use crate::errors::launch_error;
+use crate::errors::{launch_error, too_many_threads};
 use crate::held_launch::{HeldLaunch, ReadyLaunch};
 use crate::kernel::Kernel;
 use crate::launch_dimensions::{LaunchDimensions, extents_of};
@@ -216,6 +216,10 @@ impl RecordedLaunch {
         is_recorded: bool,
     ) -> PyResult<Py<RecordedLaunch>> {
         let py = kernel.py();
+        let n_threads = dimensions.shape.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent));
+        if n_threads.is_none_or(|n| n > i32::MAX as u64) && !dimensions.shape.contains(&0) {
+            return Err(too_many_threads(&dimensions.shape));
+        }
         let ready = ReadyLaunch::new(py, kernel.get().one()?, &dimensions, &args)?;
         let state = Mutex::new(LaunchState { dimensions, args, ready: Some(ready) });
         let kernel = kernel.clone().unbind();

@@ -49,7 +49,8 @@ fn check_rejection(error: &CompileError) {
     check_diagnostics(&error.diagnostics, &error.sources);
 }
 
-/// Spans are ranges of characters of their file, messages are phrases, and all of it can be rendered.
+/// Spans are ranges of characters of their file, messages are phrases, or sentences as Warp says them, and all of it can
+/// be rendered.
 fn check_diagnostics(diagnostics: &[Diagnostic], sources: &SourceMap) {
     for found in diagnostics {
         let spans = found.labels.iter().map(|(span, _)| *span).chain([found.span]);
@@ -58,7 +59,8 @@ fn check_diagnostics(diagnostics: &[Diagnostic], sources: &SourceMap) {
             let text = file.text.get(span.start as usize..span.end as usize);
             assert!(text.is_some(), "a span that is no range of characters: {found:?}");
         }
-        assert!(!found.message.is_empty() && !found.message.ends_with('.'), "not a phrase: {found:?}");
+        let is_sentence = found.message.starts_with(|first: char| first.is_uppercase());
+        assert!(!found.message.is_empty() && (is_sentence || !found.message.ends_with('.')), "not a phrase: {found:?}");
         let _ = diagnostic::render(found, sources, false);
     }
 }

@@ -64,6 +64,10 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             return self.call_of(meaning, call, &[text], span);
         }
         let Some(path) = path else {
+            // What is wrong with `f(x)` comes first in `f(x)(y)`.
+            if call.func.is_call_expr() && self.expr(&call.func).is_error() {
+                return TypedExpr::error(span);
+            }
             let arguments = self.arguments(call);
             if let (None, ast::Expr::Attribute(_)) = (arguments, &*call.func) {
                 return TypedExpr::error(span);
@@ -159,7 +163,14 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 self.reject_absent(&sentence, callee_span)
             }
             CapturedMeaning::Unsupported(_) if self.is_in_library(path) => {
-                self.arguments(call);
+                if self.is_zeros(path) {
+                    // What is wrong with its arguments is told first.
+                    if self.zeros(call, span).is_none() {
+                        return TypedExpr::error(span);
+                    }
+                } else {
+                    self.arguments(call);
+                }
                 self.unknown(path, callee_span)
             }
             CapturedMeaning::Unsupported(type_name) if &*type_name == "function" => {

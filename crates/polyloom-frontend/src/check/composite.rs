@@ -203,6 +203,10 @@ impl FunctionChecker<'_, '_, '_> {
     fn slice_value(&mut self, parts: &ComponentSlice, value: TypedExpr) -> Option<(TypedExpr, Option<Composite>)> {
         let is_scalar = value.is_waiting() || matches!(value.ty.as_value(), Some(Type::Scalar(_)));
         let wanted = if is_scalar { parts.composite.elem().into() } else { parts.part.into() };
+        if let Some(message) = slice_mismatch(&value, parts.part) {
+            self.reject(Code::TypeMismatch, value.span, message, "both must have one shape and one element type");
+            return None;
+        }
         let value = self.expect_value(value, wanted, Code::TypeMismatch, "the slice");
         (!value.is_error()).then_some((value, (!is_scalar).then_some(parts.part)))
     }
@@ -440,7 +444,7 @@ impl FunctionChecker<'_, '_, '_> {
         value: TypedExpr,
         span: Span,
     ) -> Option<(AssignTarget, TypedExpr)> {
-        let value = self.expect_value(value, composite.elem().into(), Code::TypeMismatch, "the component");
+        let value = self.component_value(value, composite);
         let local = match component(base.clone(), composite, index.clone(), span).kind {
             ExprKind::Load(element) => return (!value.is_error()).then_some((AssignTarget::Element(element), value)),
             _ => self.changed_local(base, span)?,
@@ -450,6 +454,22 @@ impl FunctionChecker<'_, '_, '_> {
         }
         self.mark_assigned(local);
         Some((AssignTarget::Component(local, Box::new(index)), value))
+    }
+
+    /// The value that a component is assigned.
+    fn component_value(&mut self, value: TypedExpr, composite: Composite) -> TypedExpr {
+        let elem = composite.elem();
+        if let Some(Type::Composite(given)) = value.ty.as_value() {
+            let (wanted, given) = (elem.python_name(), Type::Composite(given).python_name());
+            let message = format!("Composite slot assignment expects value of type {wanted}, but this is {given}");
+            return self.reject(
+                Code::TypeMismatch,
+                value.span,
+                message,
+                "write one of its components, or its `length`",
+            );
+        }
+        self.expect_value(value, elem.into(), Code::TypeMismatch, "the component")
     }
 
     /// The variable that an expression is, for a part of it to be changed.
@@ -472,4 +492,22 @@ impl FunctionChecker<'_, '_, '_> {
 
 fn op<const N: usize>(op: Op, args: [TypedExpr; N], ty: Type, span: Span) -> TypedExpr {
     TypedExpr::new(ExprKind::Op { op, args: args.into(), updates: smallvec![] }, ExprType::Value(ty), span)
+}
+
+/// Says in Warp's words why a value cannot be assigned to components that make a vector; `None` if it can, or if they
+/// make something else.
+fn slice_mismatch(value: &TypedExpr, part: Composite) -> Option<String> {
+    let Composite::Vector { elem, len } = part else { return None };
+    let name = elem.python_name();
+    match value.ty.as_value()? {
+        Type::Composite(Composite::Vector { len: given, .. }) if given != len => Some(format!(
+            "The length of the provided vector ({given}) isn't compatible with the given slice (expected {len})."
+        )),
+        Type::Composite(Composite::Vector { elem: given, .. }) if given != elem => {
+            Some(format!("The provided vector is expected to be of length {len} with dtype {name}."))
+        }
+        Type::Composite(Composite::Vector { .. }) => None,
+        Type::Scalar(given) if given == elem => None,
+        _ => Some(format!("The provided value is expected to be a vector of length {len}, with dtype {name}.")),
+    }
 }

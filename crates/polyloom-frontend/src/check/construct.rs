@@ -308,6 +308,19 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 Some(_) => {
                     let extents = crate::annotation::elements(&keyword.value);
                     let extents: Vec<TypedExpr> = extents.iter().map(|extent| self.expr(extent)).collect();
+                    let n_values = call.arguments.args.len();
+                    if let (CompositeConstructor::Vector, 2.., [extent]) = (constructor, n_values, &extents[..])
+                        && let Some(PythonNumber::Int(length)) = extent.number()
+                        && length > MAX_COMPONENTS as i128
+                    {
+                        let message = format!(
+                            "incompatible number of values given ({n_values}) when constructing a vector of length {length}"
+                        );
+                        let help =
+                            format!("write one value for each component, of which there are up to {MAX_COMPONENTS}");
+                        self.reject(Code::NoOverload, span, message, help);
+                        return None;
+                    }
                     named.shape = Some(self.extents(&extents, span)?);
                 }
                 None => {

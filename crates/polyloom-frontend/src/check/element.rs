@@ -245,12 +245,6 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         if let ExprKind::View { array: local, indices: first } = array.kind {
             let all = self.composed(first, indices.into_vec());
             if self.fixed.contains_key(&local) {
-                if let Some(slice) = all.iter().find(|index| is_slice(index)) {
-                    let help = "index single elements, in a loop if there are several";
-                    let message = "a slice of an array of the kernel's own is not supported";
-                    self.reject(Code::Unsupported, slice.span, message, help);
-                    return None;
-                }
                 return self.indexed_own(local, all, inner, span);
             }
             let whole = self.local_type(local);

@@ -85,6 +85,8 @@ pub(super) struct FunctionChecker<'c, 'o, 'a> {
     pub(super) fixed: FxHashMap<LocalId, LocalArray>,
     /// Holds what is returned, if that is an array of the function's own.
     pub(super) own_result: Option<LocalArray>,
+    /// The array of the function's own that its annotation says it returns.
+    pub(super) declared_own: Option<LocalArray>,
     pub(super) locals: Vec<LocalVariable>,
     /// The variables that are structs; their leaves are among the locals.
     pub(super) structs: Vec<StructVariable>,
@@ -196,14 +198,14 @@ impl KernelCompilation<'_> {
         let (results, span) = (function.results.clone(), function.span);
         let is_plain = |ty: &ValueType| ty.as_plain().is_some();
         let takes_plain = given.iter().all(|given| match given {
-            SpecialisationArg::Value(ty) => is_plain(ty),
+            SpecialisationArg::Value(ty) => is_plain(ty) || is_struct_of_floats(*ty),
             SpecialisationArg::Known(_) => true,
             SpecialisationArg::View(..) | SpecialisationArg::Own(..) | SpecialisationArg::Tuple(_) => false,
         });
         if !takes_plain || !results.iter().all(is_plain) || !function.updated.is_empty() {
             let message = format!("the derivative of `{}` cannot be given by another function", handle.name());
-            let help =
-                "it may be for functions of numbers, vectors and their like and of whole arrays, without references";
+            let help = "it may be for functions of numbers, vectors and their like, structs of floats and whole arrays, \
+                 without references";
             self.diagnostics.push(Diagnostic::error(Code::Unsupported, span, message).help(help));
             return;
         }
@@ -427,6 +429,7 @@ impl KernelCompilation<'_> {
             around: StatementEffects::default(),
             fixed: FxHashMap::default(),
             own_result: None,
+            declared_own: None,
             chosen_end: false,
             locals: Vec::new(),
             structs: Vec::new(),
@@ -696,30 +699,31 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         else {
             return;
         };
-        let moving: Vec<(&Arc<str>, Type)> = info
+        let moving: Vec<(&Arc<str>, ValueType)> = info
             .adjoints
             .iter()
             .zip(given)
             .take(n)
             .filter_map(|(name, given)| match given {
-                SpecialisationArg::Value(ValueType::Plain(ty)) if ty.is_float() => Some((name, *ty)),
+                SpecialisationArg::Value(ty) if is_struct_of_floats(*ty) => Some((name, *ty)),
+                SpecialisationArg::Value(ty @ ValueType::Plain(plain)) if plain.is_float() => Some((name, *ty)),
                 _ => None,
             })
             .collect();
-        let is_array = |ty: Type| ty.as_any_array().is_some();
+        let is_array = |ty: ValueType| ty.as_plain().and_then(Type::as_any_array).is_some();
         let named = unit.definition(self.function).map(adjoints_in).unwrap_or_default();
         let is_named = |name: &str| named.iter().any(|(adjoint, _)| *adjoint == name);
         let with_arrays = moving.iter().any(|(name, ty)| is_array(*ty) && is_named(name));
         for (name, ty) in moving {
             if is_array(ty) {
                 if with_arrays {
-                    let binding = self.parameter(name, ty.into(), Span::NONE);
+                    let binding = self.parameter(name, ty, Span::NONE);
                     self.names.insert(name, binding);
                 }
                 continue;
             }
             let first = self.locals.len() as u32;
-            let binding = self.parameter(name, ty.into(), Span::NONE);
+            let binding = self.parameter(name, ty, Span::NONE);
             for local in first..self.locals.len() as u32 {
                 self.references.push(LocalId(local));
                 self.locals[local as usize].first_read = 0;
@@ -826,4 +830,10 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             _ => {}
         }
     }
+}
+
+/// True of a struct all of whose leaves are floating-point numbers or are made of these: its adjoint is such a struct.
+fn is_struct_of_floats(ty: ValueType) -> bool {
+    let is_float = |leaf: &Type| leaf.is_float() && leaf.as_any_array().is_none();
+    matches!(ty, ValueType::Struct(_)) && !ty.leaf_types().is_empty() && ty.leaf_types().iter().all(is_float)
 }

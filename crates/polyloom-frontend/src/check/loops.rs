@@ -2,8 +2,10 @@
 
 use super::flow::{FlowState, LocalSet, LoopFlow};
 use super::function::{FunctionChecker, NameMeaning};
+use super::static_expression::assigns_any;
 use crate::builtin_function::BuiltinFunction;
 use crate::dotted_path::dotted;
+use crate::number::PythonNumber;
 use crate::typed_ast::{ExprKind, ExprType, LocalId, LoopBody, StmtKind, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Diagnostic, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
@@ -48,6 +50,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             (target, range) => self.counter(target, range.as_ref().map(|range| range.scalar)),
         };
         let runs = range.as_ref().is_some_and(RangeBounds::runs_at_least_once);
+        let last = range.as_ref().and_then(RangeBounds::last_value);
         let before = self.flow.clone();
         if let Some(counter) = counter {
             self.flow.set.insert(counter);
@@ -60,7 +63,15 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let exhausted = if runs { end } else { before.clone() };
         let body = self.finish_loop(body, assigned, &before, exhausted, loop_flow, &stmt.orelse);
         let (Some(range), Some(counter)) = (range, counter) else { return };
-        let RangeBounds { start, stop, step, .. } = range;
+        let RangeBounds { start, stop, step, scalar } = range;
+        // The counter keeps its last value, which `static` may name.
+        if let (Some(last), ast::Expr::Name(name), []) = (last, &*stmt.target, &stmt.orelse[..])
+            && !body.has_break
+            && self.flow.reachable
+            && !assigns_any(&stmt.body, |assigned| assigned == name.id.as_str())
+        {
+            self.note_constant(counter, &TypedExpr::constant(PythonNumber::Int(last).convert(scalar), scalar, span));
+        }
         out.push(TypedStmt { kind: StmtKind::For { counter, start, stop, step, body }, span });
     }
 
@@ -382,6 +393,11 @@ pub(super) fn range_scalar<'e>(mut values: impl Iterator<Item = &'e TypedExpr> +
 impl RangeBounds {
     /// Returns true if all three values are constants that give at least one iteration.
     fn runs_at_least_once(&self) -> bool {
+        self.last_value().is_some()
+    }
+
+    /// Returns the last value of the counter if all three values are constants that give at least one iteration.
+    fn last_value(&self) -> Option<i128> {
         let constant = |e: &TypedExpr| match e.kind {
             ExprKind::Const(bits) => {
                 let shift = 64 - self.scalar.bits();
@@ -393,15 +409,11 @@ impl RangeBounds {
             }
             _ => None,
         };
-        match (constant(&self.start), constant(&self.stop), constant(&self.step)) {
-            (Some(start), Some(stop), Some(step)) => {
-                if step > 0 {
-                    start < stop
-                } else {
-                    start > stop
-                }
-            }
-            _ => false,
+        let (start, stop, step) = (constant(&self.start)?, constant(&self.stop)?, constant(&self.step)?);
+        match step {
+            1.. if start < stop => Some(start + (stop - 1 - start) / step * step),
+            ..=-1 if start > stop => Some(start - (start - stop - 1) / -step * -step),
+            _ => None,
         }
     }
 }

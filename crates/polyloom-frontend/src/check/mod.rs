@@ -92,7 +92,7 @@ pub(crate) enum SpecialisationArg {
     /// The part of an array of this type that such indices choose.
     View(Type, SmallVec<[ViewIndex; 2]>),
     /// The same of an array of the caller's own.
-    Own(LocalArray, SmallVec<[Type; 2]>),
+    Own(LocalArray, SmallVec<[ViewIndex; 2]>),
     /// A tuple of values of these types.
     Tuple(SmallVec<[ValueType; 2]>),
 }
@@ -123,7 +123,7 @@ enum GivenKey {
     Functions(SmallVec<[Identity; 2]>),
     Gradient(Box<GivenKey>),
     View(Type, SmallVec<[ViewIndex; 2]>),
-    Own(LocalArray, SmallVec<[Type; 2]>),
+    Own(LocalArray, SmallVec<[ViewIndex; 2]>),
     Tuple(SmallVec<[ValueType; 2]>),
 }
 

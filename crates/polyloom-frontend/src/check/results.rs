@@ -6,12 +6,18 @@ use super::return_merge::{InferredReturns, ReturnMerge};
 use super::structure::is_unset;
 use super::temporaries::Temporaries;
 use crate::annotation::AnnotationReader;
+use crate::dotted_path::dotted;
+use crate::local_array::LocalArray;
 use crate::structure::ValueType;
 use crate::typed_ast::{ExprKind, ExprType, StmtKind, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Diagnostic, FunctionKind, Span, Type};
 use ruff_python_ast as ast;
 use ruff_text_size::Ranged as _;
 use smallvec::SmallVec;
+
+/// Says that a kernel gives no value, in Warp's words.
+const KERNEL_RETURNS: &str = "Warp kernels cannot return values. Write results to output arguments, and omit the return \
+                              annotation or use `-> None`.";
 
 impl<'a> FunctionChecker<'_, '_, 'a> {
     pub(super) fn declared_results(&mut self, def: &'a ast::StmtFunctionDef) {
@@ -21,6 +27,12 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let Some(annotation) = &def.returns else { return };
         let environment = self.environment;
         let reader = AnnotationReader { text: &self.unit.file().text, lookup: &|path| environment.lookup(path) };
+        if self.kind == FunctionKind::Func
+            && let Some(fixed) = reader.read_fixed_array(annotation)
+        {
+            self.declared_own = Some(fixed);
+            return;
+        }
         match reader.read_results(annotation) {
             Ok(Some(types)) if self.kind == FunctionKind::Func => self.results = ReturnMerge::Declared(types),
             Ok(Some(types)) if !types.is_empty() => {
@@ -28,7 +40,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 self.reject(
                     Code::ReturnMismatch,
                     span,
-                    "a kernel returns nothing",
+                    KERNEL_RETURNS,
                     "write its results to arrays that are its parameters",
                 );
             }
@@ -96,15 +108,31 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         match stmt.value.as_deref() {
             None | Some(ast::Expr::NoneLiteral(_)) => {}
             Some(ast::Expr::Tuple(tuple)) => values.extend(tuple.elts.iter().map(|e| self.expr(e))),
+            Some(ast::Expr::Call(call)) if dotted(&call.func).is_some_and(|path| self.is_zeros(&path)) => {
+                let at = self.span(call);
+                let made = self.zeros(call, at).and_then(|fixed| Some((fixed.zeros(at)?, fixed)));
+                values.push(match made {
+                    Some((zeros, fixed)) if self.returns_own(&fixed, at) => zeros,
+                    _ => TypedExpr::error(at),
+                });
+            }
             Some(value) => values.push(self.expr(value)),
         }
         if let [value] = &mut values[..]
             && let ExprKind::View { array, .. } = value.kind
-            && let Some(fixed) = self.fixed.get(&array).filter(|_| value.is_whole_array())
-            && self.own_result.as_ref().is_none_or(|known| known == fixed)
+            && let Some(fixed) = self.fixed.get(&array).filter(|_| value.is_whole_array()).cloned()
         {
-            self.own_result = Some(fixed.clone());
-            *value = TypedExpr::new(ExprKind::Local(array), ExprType::Value(self.local_type(array)), value.span);
+            *value = match self.returns_own(&fixed, value.span) {
+                true => TypedExpr::new(ExprKind::Local(array), ExprType::Value(self.local_type(array)), value.span),
+                false => TypedExpr::error(value.span),
+            };
+        } else if self.own_result.is_none()
+            && self.declared_own.is_some()
+            && let [value] = &mut values[..]
+            && !value.is_error()
+        {
+            let message = self.wrong_result(&[type_name(value)]);
+            *value = self.reject(Code::ReturnMismatch, span, message, "return an array that `zeros` has made");
         }
         if !values.iter().any(TypedExpr::is_error) {
             self.returned(span, &mut values);
@@ -112,6 +140,37 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         }
         self.flow.reachable = false;
         out.push(TypedStmt { kind: StmtKind::Return(values), span });
+    }
+
+    /// Notes that an array of the function's own is returned. False if it cannot be, which is reported.
+    fn returns_own(&mut self, fixed: &LocalArray, span: Span) -> bool {
+        let declared = match &self.results {
+            ReturnMerge::Declared(declared) => declared.first().copied(),
+            ReturnMerge::Inferred(_) => None,
+        };
+        let message = if let (Some(declared), FunctionKind::Func) = (declared, self.kind) {
+            let (name, _) = self.name_and_annotation();
+            let annotated = match declared.as_plain().and_then(Type::as_any_array) {
+                Some((elem, _)) => format!("Array[{}]", elem.python_name()),
+                None => declared.python_name(),
+            };
+            format!(
+                "The function `{name}` returns a fixed-size array whereas it has its return type annotated as \
+                 `{annotated}`."
+            )
+        } else if self.declared_own.as_ref().is_some_and(|wanted| wanted != fixed) {
+            let given = format!("fixedarray(shape={:?}, dtype={})", fixed.shape, fixed.elem.python_name());
+            self.wrong_result(&[given])
+        } else if self.own_result.as_ref().is_some_and(|known| known != fixed) {
+            "this returns an array of other extents or elements than another return".to_owned()
+        } else {
+            self.own_result = Some(fixed.clone());
+            return true;
+        };
+        let help =
+            format!("annotate it as `{}.fixedarray(dtype=…, shape=…)`, or leave the annotation out", self.package());
+        self.reject(Code::ReturnMismatch, span, message, help);
+        false
     }
 
     /// Takes the arrays out of a struct that is returned, and notes which parameters they are, because the caller has
@@ -250,7 +309,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 let declared = declared.clone();
                 if declared.len() != types.len() {
                     let (message, help) = if self.kind == FunctionKind::Kernel {
-                        ("a kernel returns nothing".to_owned(), "write the result to an array that is a parameter")
+                        (KERNEL_RETURNS.to_owned(), "write the result to an array that is a parameter")
                     } else {
                         (
                             self.wrong_count_of_results(declared.len(), types.len()),

@@ -57,8 +57,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 }
                 Some(NameMeaning::Local(_) | NameMeaning::Struct(_) | NameMeaning::Later(_) | NameMeaning::View(_)) => {
                     let message = format!(
-                        "Error evaluating static expression: name '{name}' is not defined, because it is a variable of the \
-                         kernel"
+                        "Error evaluating static expression: name '{name}' is not defined. Make sure all variables used in \
+                         the static expression are constant."
                     );
                     let help = "use names from outside, constants, and counters of loops over constant ranges";
                     self.reject(Code::BadCapture, span, message, help);
@@ -75,7 +75,10 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             Some(Err(error)) => {
                 // `ZeroDivisionError: float division by zero` without the name of the class.
                 let what = error.split_once("Error: ").map_or(&*error, |(_, what)| what);
-                let message = format!("Error evaluating static expression: {what}");
+                let message = match what.starts_with("Static expression returns") {
+                    true => what.to_owned(),
+                    false => format!("Error evaluating static expression: {what}"),
+                };
                 self.reject(Code::BadCapture, span, message, "static expressions are computed before the kernel runs");
                 return None;
             }
@@ -408,7 +411,7 @@ fn constant_variable(value: &TypedExpr) -> Option<KernelVariable> {
 }
 
 /// True if statements, or those in them, assign a name for which `is_sought` holds.
-fn assigns_any(body: &[ast::Stmt], is_sought: impl Fn(&str) -> bool) -> bool {
+pub(super) fn assigns_any(body: &[ast::Stmt], is_sought: impl Fn(&str) -> bool) -> bool {
     struct AssignedVariables<F>(F, bool);
     impl<'a, F: Fn(&str) -> bool> Visitor<'a> for AssignedVariables<F> {
         fn visit_expr(&mut self, expr: &'a ast::Expr) {

@@ -39,7 +39,15 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             _ => ("this expression", "write it with numbers, variables, operators and calls"),
         };
         let help = self.in_package(help);
-        self.reject(Code::Unsupported, span, format!("{what} is not supported in a kernel"), help)
+        let message = match expr {
+            ast::Expr::List(_) => self.in_package(
+                "List constructs are not supported in kernels. Use vectors like `loom.vec3()` for small fixed-size \
+                 collections, or `loom.zeros(shape=N, dtype=...)` for stack-allocated arrays.",
+            ),
+            ast::Expr::Dict(_) => "Construct `ast.Dict` not supported in kernels.".to_owned(),
+            _ => format!("{what} is not supported in a kernel"),
+        };
+        self.reject(Code::Unsupported, span, message, help)
     }
 
     /// Rejects `:=` wherever it stands in a function: code that is not looked at, because a condition is known when

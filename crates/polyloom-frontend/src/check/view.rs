@@ -11,7 +11,7 @@
 //!
 //! Design: `docs/design/composites.md`.
 
-use super::component_expr::{axis_extent, construct};
+use super::component_expr::axis_extent;
 use super::component_parts::ComponentRange;
 use super::element::count;
 use super::function::{FunctionChecker, NameMeaning};
@@ -62,7 +62,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         match self.fixed.get(local) {
             Some(fixed) => {
                 let extents = fixed.shape.iter().skip(first.into());
-                extents.map(|&n| TypedExpr::constant(n.into(), Scalar::I32, span)).collect()
+                slices.chain(extents.map(|&n| TypedExpr::constant(n.into(), Scalar::I32, span))).collect()
             }
             None => {
                 let whole =
@@ -87,7 +87,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             return None;
         }
         let n_dims = fixed.shape.len();
-        if indices.len() < n_dims {
+        if indices.len() < n_dims || indices.len() == n_dims && indices.iter().any(is_slice) {
             return self.view(local, indices, span).map(SubscriptMeaning::View);
         }
         let vector = fixed.vector()?;
@@ -155,11 +155,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     ) -> bool {
         let Some(call) = value.as_call_expr() else { return false };
         let Some(path) = dotted(&call.func) else { return false };
-        let is_zeros = path.last() == Some(&"zeros")
-            && !self.is_variable(path[0])
-            && matches!(self.capture(&path[..path.len() - 1]), Some(crate::environment::CapturedMeaning::Module(module))
-                if crate::package_names::PACKAGES.contains(&&*module));
-        if !is_zeros {
+        if !self.is_zeros(&path) {
             return false;
         }
         match self.zeros(call, span) {
@@ -167,14 +163,20 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 self.names.insert(name.id.as_str(), NameMeaning::Poisoned);
             }
             Some(fixed) => {
-                if let Some(vector) = fixed.vector() {
-                    let zero = || TypedExpr::constant(0, vector.elem(), span);
-                    let zeros = construct(vector, (0..vector.n_components()).map(|_| zero()).collect(), span);
+                if let Some(zeros) = fixed.zeros(span) {
                     self.bind_own(name, fixed, zeros, span, out);
                 }
             }
         }
         true
+    }
+
+    /// True if a call of this makes an array of the kernel's own.
+    pub(super) fn is_zeros(&mut self, path: &[&'a str]) -> bool {
+        path.last() == Some(&"zeros")
+            && !self.is_variable(path[0])
+            && matches!(self.capture(&path[..path.len() - 1]), Some(crate::environment::CapturedMeaning::Module(module))
+                if crate::package_names::PACKAGES.contains(&&*module))
     }
 
     /// Gives a name an array of the kernel's own, which `value` is the vector of.
@@ -213,7 +215,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     }
 
     /// The array that `zeros(shape, dtype)` makes.
-    fn zeros(&mut self, call: &'a ast::ExprCall, span: Span) -> Option<LocalArray> {
+    pub(super) fn zeros(&mut self, call: &'a ast::ExprCall, span: Span) -> Option<LocalArray> {
         let usage = format!("write `{}.zeros(shape=(2, 3), dtype=float)`", self.package());
         let elem = match call.arguments.find_argument_value("dtype", 1) {
             None => Some(Type::F32),
@@ -240,7 +242,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             match known.and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0) {
                 Some(n) => extents.push(n),
                 None => {
-                    let message = "an array of a kernel's own has constant extents";
+                    let message =
+                        "the `shape` argument must be specified as a constant when zero-initializing an array";
                     self.reject(Code::Unsupported, extent.span, message, usage);
                     return None;
                 }
@@ -339,7 +342,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         &mut self,
         name: &str,
         fixed: &LocalArray,
-        indices: &[Type],
+        indices: &[ViewIndex],
         span: Span,
     ) -> NameMeaning {
         let Some(vector) = fixed.vector() else { return NameMeaning::Poisoned };
@@ -347,8 +350,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         self.fixed.insert(local, fixed.clone());
         self.locals[local.0 as usize].first_read = 0;
         self.locals[local.0 as usize].last_read = u32::MAX;
-        let indices: SmallVec<[ViewIndex; 2]> = indices.iter().copied().map(ViewIndex::At).collect();
-        if indices.is_empty() { NameMeaning::Local(local) } else { self.viewed(name, local, &indices, span) }
+        if indices.is_empty() { NameMeaning::Local(local) } else { self.viewed(name, local, indices, span) }
     }
 
     /// A slice is three parameters.
@@ -386,18 +388,14 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     /// Returns what a function is given for an argument of this type.
     pub(super) fn given(&self, value: &TypedExpr, ty: ValueType) -> SpecialisationArg {
         let ExprKind::View { array, indices } = &value.kind else { return SpecialisationArg::Value(ty) };
+        let given = indices.iter().filter_map(|index| match index.kind {
+            ExprKind::Slice(_) => Some(ViewIndex::Slice),
+            ExprKind::Gather(_) => Some(ViewIndex::Gather),
+            _ => index.ty.as_value().map(ViewIndex::At),
+        });
         match self.fixed.get(array) {
-            Some(fixed) => {
-                SpecialisationArg::Own(fixed.clone(), indices.iter().filter_map(|index| index.ty.as_value()).collect())
-            }
-            None => {
-                let given = indices.iter().filter_map(|index| match index.kind {
-                    ExprKind::Slice(_) => Some(ViewIndex::Slice),
-                    ExprKind::Gather(_) => Some(ViewIndex::Gather),
-                    _ => index.ty.as_value().map(ViewIndex::At),
-                });
-                SpecialisationArg::View(self.local_type(*array), given.collect())
-            }
+            Some(fixed) => SpecialisationArg::Own(fixed.clone(), given.collect()),
+            None => SpecialisationArg::View(self.local_type(*array), given.collect()),
         }
     }
 

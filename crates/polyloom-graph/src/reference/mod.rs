@@ -86,7 +86,7 @@ pub use reduce::{BLOCK_LENGTH, N_LANES};
 use crate::attribute::AttributeValue;
 use crate::decompose::decompose;
 use crate::error::GraphError;
-use crate::graph::{Graph, TensorDef, TensorType};
+use crate::graph::{Graph, TensorDef, TensorType, TensorValue};
 use crate::layout::Layout;
 use crate::op::{OpDefinition, TensorOp};
 use crate::shape::{Dim, Shape};
@@ -132,7 +132,7 @@ impl DenseTensor {
         Err(GraphError::Evaluation(format!("a tensor of shape {shape} has {} elements", self.bits.len())))
     }
 
-    fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> Layout {
         Layout::dense(&self.extents)
     }
 }
@@ -157,21 +157,31 @@ pub fn evaluate(graph: &Graph, inputs: &[DenseTensor]) -> Result<Vec<DenseTensor
     let graph = decompose(&specialise(graph, &symbols)?)?;
     let mut inputs = inputs.iter();
     let mut values: Vec<DenseTensor> = Vec::with_capacity(graph.values.len());
-    for (id, value) in graph.iter() {
-        let tensor = match &value.def {
-            TensorDef::Input(_) => inputs.next().cloned().ok_or(GraphError::UnknownValue(id))?,
-            TensorDef::Number(_) => {
-                return Err(GraphError::Evaluation("a number that is given at each run has no value here".to_owned()));
-            }
-            TensorDef::Constant(bits) => DenseTensor { dtype: value.ty.dtype, extents: Vec::new(), bits: vec![*bits] },
-            TensorDef::Op { op, operands, attributes } => {
-                let operands: Vec<&DenseTensor> = operands.iter().map(|operand| &values[operand.0 as usize]).collect();
-                evaluate_op(*op, &operands, &attributes.0, &value.ty)?
-            }
+    for value in &graph.values {
+        let operands: Vec<&DenseTensor> = match &value.def {
+            TensorDef::Op { operands, .. } => operands.iter().map(|operand| &values[operand.0 as usize]).collect(),
+            _ => Vec::new(),
         };
+        let input = if matches!(value.def, TensorDef::Input(_)) { inputs.next().cloned() } else { None };
+        let tensor = evaluate_value(value, &operands, input)?;
         values.push(tensor);
     }
     Ok(graph.outputs.iter().map(|output| values[output.0 as usize].clone()).collect())
+}
+
+/// Evaluates one value of a decomposed graph of known extents, given its operands, or the tensor of an input.
+pub(crate) fn evaluate_value(
+    value: &TensorValue,
+    operands: &[&DenseTensor],
+    input: Option<DenseTensor>,
+) -> Result<DenseTensor, GraphError> {
+    let failed = |reason: &str| GraphError::Evaluation(reason.to_owned());
+    match &value.def {
+        TensorDef::Input(_) => input.ok_or_else(|| failed("an input is missing")),
+        TensorDef::Number(_) => Err(failed("a number that is given at each run has no value here")),
+        TensorDef::Constant(bits) => Ok(DenseTensor { dtype: value.ty.dtype, extents: Vec::new(), bits: vec![*bits] }),
+        TensorDef::Op { op, attributes, .. } => evaluate_op(*op, operands, &attributes.0, &value.ty),
+    }
 }
 
 /// Evaluates an elementwise op on scalars, given by their types and bits. Returns `None` if it does not take them.
@@ -182,7 +192,7 @@ pub(crate) fn evaluate_scalar(op: TensorOp, operands: &[(Scalar, u64)], dtype: S
     elementwise::evaluate(op, &tensors, &[], dtype).ok()?.first().copied()
 }
 
-fn bind_symbols(graph: &Graph, inputs: &[DenseTensor]) -> Result<SymbolValues, GraphError> {
+pub(crate) fn bind_symbols(graph: &Graph, inputs: &[DenseTensor]) -> Result<SymbolValues, GraphError> {
     let n_inputs = graph.inputs().count();
     if n_inputs != inputs.len() {
         return Err(GraphError::Evaluation(format!("the graph has {n_inputs} inputs, not {}", inputs.len())));
@@ -203,7 +213,7 @@ fn bind_symbols(graph: &Graph, inputs: &[DenseTensor]) -> Result<SymbolValues, G
     Ok(symbols)
 }
 
-fn evaluate_op(
+pub(crate) fn evaluate_op(
     op: TensorOp,
     operands: &[&DenseTensor],
     attributes: &[AttributeValue],
@@ -244,7 +254,7 @@ fn evaluate_op(
     Ok(DenseTensor { dtype: ty.dtype, extents, bits })
 }
 
-fn ints(attribute: &AttributeValue) -> Vec<i64> {
+pub(crate) fn ints(attribute: &AttributeValue) -> Vec<i64> {
     match attribute {
         AttributeValue::Ints(values) => values.clone(),
         AttributeValue::Int(value) => vec![*value],

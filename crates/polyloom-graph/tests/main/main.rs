@@ -1,14 +1,17 @@
 //! The tests of tensor graphs, in one binary.
 
+mod accuracy;
 mod costs;
 mod decision;
 mod decomposition;
 mod equivalence;
 mod errors;
+mod fake_device;
 mod gradient_points;
 mod gradients;
 mod identity;
 mod matmul;
+mod measuring;
 mod paths;
 mod pattern;
 mod promotion;
@@ -20,4 +23,5 @@ mod shapes;
 mod support;
 mod table;
 mod text;
+mod tuning;
 mod values;
