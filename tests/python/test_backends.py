@@ -121,7 +121,7 @@ def test_numpys_kernels_compute_the_ops(name, args, named):
     np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
 
 
-# What PyTorch gives otherwise, or not at all: signed zeros, saturating casts, and types in which it does not compute.
+# PyTorch gives these otherwise, or not at all: signed zeros, saturating casts, and types in which it does not compute.
 NOT_OF_TORCH = {"cbrt", "sort_keys", "linear_recurrence", "scatter_add", "one_hot", "iota"}
 
 

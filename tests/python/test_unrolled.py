@@ -200,7 +200,7 @@ def test_counters_of_typed_ranges():
 
 
 def test_what_has_been_assigned_is_no_constant():
-    with pytest.raises(loom.CompileError, match="variable of the kernel"):
+    with pytest.raises(loom.CompileError, match="static expression: name .i. is not defined"):
         sources.define("""
             @loom.kernel
             def k(o: loom.array(dtype=float)):

@@ -730,7 +730,7 @@ fn doctor_says_what_there_is() {
 #[test]
 fn doctor_is_brief() {
     let out = text(&polyloom(&["doctor"]).stdout);
-    assert_eq!(out.lines().count(), 9, "{out}");
+    assert_eq!(out.lines().count(), 10, "{out}");
     // Paths are as long as they are.
     assert!(out.lines().all(|line| line.len() < 100 || line.contains('/')), "{out}");
 }

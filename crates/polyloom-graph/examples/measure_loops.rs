@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a loop does.
+/// The work of a loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LoopKind {
     /// Adds numbers, one after the other.
@@ -34,7 +34,7 @@ struct PlainLoop {
     x: Vec<f32>,
     y: Vec<f32>,
     output: Vec<f32>,
-    /// What is written to flush the caches.
+    /// The bytes that are written to flush the caches.
     flushed: Vec<u8>,
 }
 
@@ -140,7 +140,7 @@ fn mean_of(measurement: &Measurement) -> f64 {
     times.iter().sum::<u64>() as f64 / times.len() as f64
 }
 
-/// What many sessions of a policy gave.
+/// The results of many sessions of a policy.
 #[derive(Default)]
 struct SessionFigures {
     estimates: Vec<f64>,

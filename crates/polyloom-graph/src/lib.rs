@@ -29,6 +29,7 @@ mod builder;
 pub mod canonical;
 pub mod cost;
 mod decompose;
+mod equation;
 pub mod equivalence;
 mod error;
 mod gradient;

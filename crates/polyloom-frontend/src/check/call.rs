@@ -64,7 +64,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             return self.call_of(meaning, call, &[text], span);
         }
         let Some(path) = path else {
-            // What is wrong with `f(x)` comes first in `f(x)(y)`.
+            // Errors of `f(x)` come first in `f(x)(y)`.
             if call.func.is_call_expr() && self.expr(&call.func).is_error() {
                 return TypedExpr::error(span);
             }
@@ -164,7 +164,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             }
             CapturedMeaning::Unsupported(_) if self.is_in_library(path) => {
                 if self.is_zeros(path) {
-                    // What is wrong with its arguments is told first.
+                    // Errors of its arguments are told first.
                     if self.zeros(call, span).is_none() {
                         return TypedExpr::error(span);
                     }

@@ -37,7 +37,7 @@ pub enum ConstantPrecision {
     Bucketed,
 }
 
-/// What a canonical form is to tell apart.
+/// The differences that a canonical form keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct IdentityOptions {
     /// The identity.

@@ -38,7 +38,7 @@ pub(crate) struct Term {
     pub(crate) ty: TensorType,
 }
 
-/// Where terms are kept: each once.
+/// The arena of terms, which keeps each once.
 pub(crate) trait TermStore {
     /// Returns the identity whose rules terms obey.
     fn strength(&self) -> IdentityStrength;

@@ -3,8 +3,8 @@
 use super::build::{Built, binary, flag, int, ints, reduce, reshape, unary};
 use crate::attribute::AttributeValue;
 use crate::builder::{GraphBuilder, TensorOperand};
+use crate::equation::Equation;
 use crate::graph::TensorId;
-use crate::infer::Equation;
 use crate::op::TensorOp;
 use crate::shape::{Dim, Shape};
 use polyloom_ir::Scalar;

@@ -285,7 +285,7 @@ fn restored(
             ids.extend([((own.id, false), input), ((own.id, true), input)]);
         }
     }
-    // What takes the place of the class may need the class itself, which is then computed as before.
+    // The replacement of the class may need the class itself, which is then computed as before.
     let mut stack = vec![(egraph.find(to_id(root)), false)];
     while let Some(&(id, is_inside)) = stack.last() {
         if ids.contains_key(&(id, is_inside)) {

@@ -8,8 +8,6 @@ mod indexing;
 mod movement;
 mod shape;
 
-pub(crate) use contraction::Equation;
-
 use crate::attribute::{AttributeValue, Attributes};
 use crate::error::GraphError;
 use crate::graph::TensorType;

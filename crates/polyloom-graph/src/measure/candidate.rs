@@ -1,4 +1,4 @@
-//! What is measured, and how it can fail.
+//! Candidates, and how measuring one can fail.
 
 use super::MeasurementStatus;
 

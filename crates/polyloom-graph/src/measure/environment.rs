@@ -1,8 +1,8 @@
-//! What is seen of the machine around a measurement: clocks and background load.
+//! Observations of the machine around a measurement: clocks and background load.
 
 use std::fs::read_to_string;
 
-/// What was seen of the machine at one moment. What the system does not tell is absent.
+/// An observation of the machine at one moment. Fields that the system does not tell are absent.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct EnvironmentObservation {
     /// The clock of the fastest processor in MHz. A busy one is the fastest, and it is the one that measures.

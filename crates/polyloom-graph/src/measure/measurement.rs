@@ -41,7 +41,7 @@ impl fmt::Display for MeasurementStatus {
     }
 }
 
-/// What is noted of a sample. A sample with a flag is a sample like any other.
+/// The flags of a sample. A sample with a flag is a sample like any other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SampleFlags {
     /// True if it is far from the median for the spread.
@@ -76,7 +76,7 @@ pub struct TimeSummary {
     pub interval: MedianInterval,
 }
 
-/// What was found out about one candidate.
+/// The measurement of one candidate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measurement {
     /// The candidate's key.

@@ -243,7 +243,7 @@ impl<'c, 'p> CandidateRun<'c, 'p> {
     }
 }
 
-/// What all candidates of a session share.
+/// The state that all candidates of a session share.
 struct MeasurementSession<'s> {
     policy: &'s MeasurementPolicy,
     probe: &'s mut dyn EnvironmentProbe,

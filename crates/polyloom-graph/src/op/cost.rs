@@ -2,8 +2,8 @@
 
 use super::{ShapeRule, TensorOp};
 use crate::attribute::AttributeValue;
+use crate::equation::Equation;
 use crate::graph::TensorType;
-use crate::infer::Equation;
 use crate::shape::Dim;
 
 /// The bytes and floating-point operations of one op.

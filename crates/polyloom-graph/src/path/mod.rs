@@ -348,7 +348,7 @@ impl<'r> PathGenerator<'r> {
                 self.stop_reason = Some(StopReason::TimeLimit);
             }
         }
-        // What has been found is given, whatever ended the search.
+        // The best so far is returned, whatever ended the search.
         let next = self.waiting.pop().map(|waiting| waiting.path);
         match next {
             Some(_) => self.n_given += 1,

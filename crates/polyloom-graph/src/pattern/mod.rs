@@ -71,7 +71,7 @@ pub struct PatternMatch {
     bindings: Bindings,
 }
 
-/// What the symbols and the float type of a pattern stand for.
+/// The meanings of the symbols and the float type of a pattern.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Bindings {
     dims: FxHashMap<Arc<str>, Dim>,

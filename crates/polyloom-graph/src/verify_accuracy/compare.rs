@@ -7,7 +7,7 @@ use crate::reference::DenseTensor;
 use polyloom_ir::Scalar;
 use std::fmt;
 
-/// What one output may be.
+/// The bounds of one output.
 #[derive(Clone, Debug)]
 pub struct ExpectedTensor {
     /// The definition's result: its bits are always right.

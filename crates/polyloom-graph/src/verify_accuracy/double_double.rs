@@ -18,7 +18,7 @@ pub struct DoubleDouble {
 const LN_2: DoubleDouble = DoubleDouble { high: std::f64::consts::LN_2, low: 2.319_046_813_846_299_6e-17 };
 const LN_10: DoubleDouble = DoubleDouble { high: std::f64::consts::LN_10, low: -2.170_756_223_382_249_4e-16 };
 const HALF_PI: DoubleDouble = DoubleDouble { high: std::f64::consts::FRAC_PI_2, low: 6.123_233_995_736_766e-17 };
-/// What is left of half a circle's quarter after its two parts.
+/// The rest of half a circle's quarter after its two parts.
 const HALF_PI_REST: f64 = -1.497_384_904_859_169_8e-33;
 /// 2 / √π.
 const TWO_BY_ROOT_PI: DoubleDouble =

@@ -108,7 +108,7 @@ impl AccuracyVerdict {
     }
 }
 
-/// What a graph computes, on inputs of several distributions. It is prepared once and serves all paths of the graph.
+/// The results of a graph, on inputs of several distributions. It is prepared once and serves all paths of the graph.
 #[derive(Clone, Debug)]
 pub struct GoldenReference {
     requirement: AccuracyRequirement,

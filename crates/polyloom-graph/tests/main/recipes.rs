@@ -66,7 +66,7 @@ fn the_form_of_recipes_stands() {
 fn check_refused(change: impl FnOnce(&mut Recipe), reason: &str) {
     let mut recipe = sample();
     change(&mut recipe);
-    // What is refused is so after a way through text as well.
+    // A refused recipe is refused after a way through text as well.
     let read = Recipe::from_json(&recipe.to_json()).unwrap();
     assert_eq!(read.verify().unwrap_err().to_string(), reason);
 }

@@ -103,7 +103,7 @@ impl<'a> SegmentBuilder<'a, '_> {
         let value = self.call(member).operands[index].value;
         let slot = match moment {
             Some(moment) => self.slot_at(member, value, expr, slots, moment)?,
-            // What a helper takes was evaluated at its call.
+            // The arguments of a helper were evaluated at its call.
             None => self.given_slot(value, slots).ok_or("an operand of it has no expression of its own")?,
         };
         Ok(GroupOperand::In(slot))

@@ -53,7 +53,7 @@ pub(super) fn plan(
         if calls.len() < n_least {
             continue;
         }
-        // What is left over of a group runs as it is written.
+        // The rest of a group runs as it is written.
         let n_least = calls.len().min(2);
         // One call runs in its own place.
         let legal = if calls.len() == 1 { &[ExecMoment::First][..] } else { &group.exec_at[..] };

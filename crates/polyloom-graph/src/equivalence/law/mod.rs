@@ -29,9 +29,9 @@ pub(super) struct LawSite<'s, 'e> {
 pub struct Law {
     /// Its name, unique among laws.
     pub name: &'static str,
-    /// What it says.
+    /// The law in words.
     pub statement: &'static str,
-    /// Where it holds; `None` if it holds wherever both sides are defined.
+    /// The domain in which it holds; `None` if it holds wherever both sides are defined.
     pub domain: Option<&'static str>,
     /// Graphs that it applies to: the lines between inputs `%x` and `%y`, `f64[3, 4]`, `%p`, `f64[3, 4]` and above 0, `%w`,
     /// `f64[4, 5]`, `%s`, `f64[]`, and the result `%r`.
