@@ -24,10 +24,11 @@
 
 use crate::builder::{BuildError, Builder, Values, type_list};
 use crate::entity::{FuncId, Region, Value};
+use crate::fragment::{FragmentAccess, MatrixRole, fragment_type};
 use crate::function::{Function, FunctionKind, Imm, SharedArray};
 use crate::op::Op;
-use crate::types::{AddressSpace, Scalar, Type};
-use smallvec::smallvec;
+use crate::types::{AddressSpace, Composite, Scalar, Type};
+use smallvec::{SmallVec, smallvec};
 use std::cell::{Cell, RefCell};
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
@@ -211,6 +212,54 @@ impl ExprBuilder {
         let ty = Type::array(elem, 1).in_space(AddressSpace::Shared);
         let array = SharedArray { id, extents: smallvec![n_elements], align: 16 };
         self.with_immediate(Op::SharedArray, &[], ty, Imm::Shared(Box::new(array)))
+    }
+
+    /// Returns the array of a number, of rows and columns, that the threads of a block have in common.
+    pub fn shared_matrix(&self, id: u32, elem: Scalar, extents: [u32; 2]) -> Expr<'_> {
+        let ty = Type::array(elem, 2).in_space(AddressSpace::Shared);
+        let array = SharedArray { id, extents: SmallVec::from_slice(&extents), align: 16 };
+        self.with_immediate(Op::SharedArray, &[], ty, Imm::Shared(Box::new(array)))
+    }
+
+    /// Returns the lane's part of a matrix in an array, which `role` says the use of, from a row and a column on. The type of
+    /// the elements is one that the tensor core takes.
+    pub fn load_fragment<'g>(
+        &'g self,
+        role: MatrixRole,
+        array: Expr<'g>,
+        [row, column]: [Expr<'g>; 2],
+        access: FragmentAccess,
+    ) -> Expr<'g> {
+        let op = match role {
+            MatrixRole::A => Op::MmaLoadA,
+            MatrixRole::B => Op::MmaLoadB,
+            MatrixRole::C => Op::MmaLoadC,
+        };
+        let part = array.ty().as_array().and_then(|(elem, _)| fragment_type(role, elem, access.n));
+        let Some(part) = part else {
+            let found = array.ty().to_string();
+            return self.fail(BuildError::WrongType { role: "a matrix", expected: "one of the tensor core", found });
+        };
+        self.with_immediate(op, &[array, row, column], part.into(), Imm::Fragment(access))
+    }
+
+    /// Stores the lane's part of the result of an `mma` in an array, from a row and a column on.
+    pub fn store_fragment<'g>(
+        &'g self,
+        array: Expr<'g>,
+        [row, column]: [Expr<'g>; 2],
+        part: Expr<'g>,
+        access: FragmentAccess,
+    ) {
+        let operands = [array, row, column, part].map(|e| e.value);
+        self.build(|b| b.inst(Op::MmaStore, &operands, &[], Imm::Fragment(access)));
+    }
+
+    /// Returns a vector of components.
+    pub fn vector<'g>(&'g self, components: &[Expr<'g>]) -> Expr<'g> {
+        let elem = components.first().map_or(Scalar::F32, |component| component.scalar());
+        let ty = Composite::Vector { elem, len: components.len() as u16 };
+        self.with_immediate(Op::Construct, components, ty.into(), Imm::None)
     }
 
     /// Waits until all threads of the block have come here.

@@ -5,7 +5,7 @@
 use super::options::PlanOptions;
 use super::reduction::accumulator;
 use crate::reference::N_LANES;
-use polyloom_ir::Scalar;
+use polyloom_ir::{FloatMode, Scalar, fragment};
 use serde::{Deserialize, Serialize};
 
 /// The rows of a tile, at most: with two vectors of columns they and the factors fill 32 vector registers.
@@ -127,6 +127,61 @@ impl TileShape {
         }
     }
 }
+
+/// The rows, and the columns, of the part of a product that a warp computes with tensor cores: two fragments of each.
+pub(super) const WARP_EDGE: u64 = 32;
+
+/// The tile of a product that a block of threads computes with tensor cores: a square of warps, each of which has a square of
+/// [`WARP_EDGE`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct MatrixTile {
+    /// The type of the factors.
+    pub(super) factor: Scalar,
+    /// The warps below each other, and side by side: 1, 2 or 4.
+    pub(super) warps: u8,
+}
+
+impl MatrixTile {
+    /// The rows, and the columns, of a block.
+    pub(super) fn edge(self) -> u64 {
+        u64::from(self.warps) * WARP_EDGE
+    }
+
+    pub(super) fn n_threads(self) -> u32 {
+        u32::from(self.warps).pow(2) * N_LANES as u32
+    }
+
+    pub(super) fn n_blocks(self, n_matrices: u64, rows: u64, columns: u64) -> u64 {
+        n_matrices * rows.div_ceil(self.edge()) * columns.div_ceil(self.edge())
+    }
+
+    /// Chooses a tile for factors of a type; `None` if tensor cores do not give what the mode asks for. They add products of
+    /// floats in an order of their own. Of `float32` they would take the upper bits alone.
+    pub(super) fn choose(size: &ProductSize, factor: Scalar, options: &PlanOptions) -> Option<MatrixTile> {
+        let arch = options.tensor_cores?;
+        let is_exact = factor.is_int() && fragment::accumulator(factor).is_some();
+        let may_reorder = factor.is_half() && options.float_mode != FloatMode::Strict;
+        let n_flops =
+            size.n_matrices.saturating_mul(size.rows).saturating_mul(size.columns).saturating_mul(size.length);
+        let is_filled = size.rows.min(size.columns) >= MIN_MATRIX_EDGE && n_flops >= MIN_FLOPS;
+        if !(is_exact || may_reorder) || arch < fragment::least_arch(factor) || !is_filled {
+            return None;
+        }
+        let of = |warps| MatrixTile { factor, warps };
+        // Large tiles load less for each product, as long as there are some for every multiprocessor.
+        let n_multiprocessors = u64::from(options.n_workers.div_ceil(ROWS_OF_MULTIPROCESSOR));
+        let is_full = |tile: &MatrixTile| {
+            let is_filled = size.rows.min(size.columns) > tile.edge() / 2;
+            is_filled && tile.n_blocks(size.n_matrices, size.rows, size.columns) >= n_multiprocessors
+        };
+        Some([of(4), of(2)].into_iter().find(is_full).unwrap_or(of(1)))
+    }
+}
+
+/// The rows, and the columns, below which tensor cores would mostly add what nobody asked for.
+const MIN_MATRIX_EDGE: u64 = 8;
+/// The workers of a plan that a multiprocessor is.
+const ROWS_OF_MULTIPROCESSOR: u32 = 4;
 
 /// Chooses the columns of a tile, of which two vectors hold so many.
 fn choose_columns(columns: u64, most: u64) -> u64 {

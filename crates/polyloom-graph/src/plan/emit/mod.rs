@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod attention;
+mod matrix;
 mod product;
 mod rows;
 mod scan;
@@ -33,6 +34,7 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
             BodyForm::Tiled { row_axis } => emitter.tiled(usize::from(row_axis)),
             BodyForm::Scan => emitter.scan(),
             BodyForm::Product { tile, params } => emitter.products(tile, params),
+            BodyForm::MatrixProduct(tile) => emitter.matrix_product(tile),
             BodyForm::Attention(tile) => emitter.attention(tile),
             BodyForm::Sort { step, param } => emitter.sort(step, param),
             _ => emitter.rows(),
@@ -97,7 +99,11 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         let axes = &self.body.outer;
         let finds_own = matches!(
             self.body.form,
-            BodyForm::Tiled { .. } | BodyForm::Product { .. } | BodyForm::Attention(_) | BodyForm::Sort { .. }
+            BodyForm::Tiled { .. }
+                | BodyForm::Product { .. }
+                | BodyForm::MatrixProduct(_)
+                | BodyForm::Attention(_)
+                | BodyForm::Sort { .. }
         );
         if finds_own {
             return Vec::new();

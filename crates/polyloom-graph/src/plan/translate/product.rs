@@ -4,9 +4,9 @@ use super::{OpCall, StoredKind, TranslatedValue, Translator, ints};
 use crate::layout::Layout;
 use crate::op::TensorOp;
 use crate::plan::expression::{ExpressionId, ExpressionKind, ViewMap};
-use crate::plan::reduction::ReductionSpace;
-use crate::plan::tile::{ProductSize, ProductTile, TileShape};
-use polyloom_ir::Scalar;
+use crate::plan::reduction::{ReductionSpace, RowForm};
+use crate::plan::tile::{MatrixTile, ProductSize, ProductTile, TileShape};
+use polyloom_ir::{Scalar, fragment};
 
 /// The label of an axis. Axes of one label have one extent, or belong to a factor that is the same along it.
 type Label = i64;
@@ -15,6 +15,8 @@ type Label = i64;
 const ROW: Label = -1;
 const COLUMN: Label = -2;
 const SUM: Label = -3;
+/// The most operations for an element of a factor that is computed again for each tile.
+const MAX_STAGED_FLOPS: u64 = 4;
 /// The labels of the axes of one row and of one column, in contractions without rows or columns. No others are the same.
 const NO_ROW: Label = Label::MIN;
 const NO_COLUMN: Label = Label::MIN + 1;
@@ -127,7 +129,8 @@ impl Translator<'_> {
             has_dense_rows: self.is_dense_along(&right, column),
             can_be_packed: sums.len() == 1,
         };
-        let tile = ProductTile::choose(&size, self.options);
+        let matrix = self.matrix_product([&left, &right], &size);
+        let tile = if matrix.is_some() { None } else { ProductTile::choose(&size, self.options) };
         let outer_extents: Vec<u64> = outer.iter().map(|&label| extent_of(label)).collect();
         let mut inner = Vec::new();
         if let Some(ProductTile { shape, .. }) = tile {
@@ -142,13 +145,23 @@ impl Translator<'_> {
         let tiles = [outer.len(), (outer.len() + inner.len()).saturating_sub(2)];
         inner.extend(sums.iter().map(|&label| extent_of(label)));
         let space = ProductSpace { outer, sums, extents: [&outer_extents[..], &inner[..]].concat(), tiles };
-        let left = match tile.filter(|tile| tile.shape.packs_left) {
-            Some(tile) => self.pack_left(&left, tile.shape, &space),
-            None => self.spread(&left, &space),
-        };
-        let right = match tile.filter(|tile| tile.shape.packs_right) {
-            Some(tile) => self.pack_right(&right, tile.shape, &space),
-            None => self.spread(&right, &space),
+        let (left, right, form) = match (matrix, tile) {
+            (Some((tile, [left, right])), _) => {
+                let [left, right] = [&left, &right].map(|factor| self.spread_staged(factor, &space));
+                (left, right, RowForm::MatrixProduct(tile))
+            }
+            (None, Some(tile)) => {
+                let left = match tile.shape.packs_left {
+                    true => self.pack_left(&left, tile.shape, &space),
+                    false => self.spread(&left, &space),
+                };
+                let right = match tile.shape.packs_right {
+                    true => self.pack_right(&right, tile.shape, &space),
+                    false => self.spread(&right, &space),
+                };
+                (left, right, RowForm::Product(tile))
+            }
+            (None, None) => (self.spread(&left, &space), self.spread(&right, &space), RowForm::Loop),
         };
         // The axes of the result, and after them those that it lacks.
         let mut n_lacking = labels.len();
@@ -159,7 +172,7 @@ impl Translator<'_> {
             })
         };
         let outer_order = space.outer.iter().map(&mut place).collect();
-        let space = ReductionSpace::of_product(outer_extents, outer_order, inner, tile);
+        let space = ReductionSpace::of_product(outer_extents, outer_order, inner, form);
         let stored = self.store(
             dtype,
             extents,
@@ -216,13 +229,52 @@ impl Translator<'_> {
         }
     }
 
+    /// Chooses tiles of tensor cores, if a product may have them, and returns its factors as those take them: what is cast to
+    /// the type that sums are made in as it was before.
+    fn matrix_product(&self, factors: [&Factor; 2], size: &ProductSize) -> Option<(MatrixTile, [Factor; 2])> {
+        let narrow = factors.map(|factor| match &self.arena.get(factor.expression).kind {
+            ExpressionKind::Apply(TensorOp::Cast, operands) => operands[0],
+            _ => factor.expression,
+        });
+        let own = factors.map(|factor| factor.expression);
+        [own, narrow].into_iter().find_map(|expressions| {
+            let [dtype, other] = expressions.map(|expression| self.arena.dtype(expression));
+            let is_sum = fragment::accumulator(dtype).is_some_and(|sum| sum == size.dtype || size.dtype == dtype);
+            // Sums modulo 2³² are those of either sign.
+            let is_sum = is_sum || (dtype.is_int() && size.dtype == Scalar::U32);
+            let is_whole = expressions == own || size.dtype != dtype;
+            let tile =
+                (dtype == other && is_sum && is_whole).then(|| MatrixTile::choose(size, dtype, self.options))??;
+            let [left, right] = factors;
+            let with = |factor: &Factor, expression| Factor { expression, ..factor.clone() };
+            Some((tile, [with(left, expressions[0]), with(right, expressions[1])]))
+        })
+    }
+
+    /// Returns a factor over the space of a product whose threads compute it as they put it into shared memory, some of them
+    /// the same elements: what is dear is stored before.
+    fn spread_staged(&mut self, factor: &Factor, space: &ProductSpace) -> ExpressionId {
+        let mut is_cheap = self.arena.flops(factor.expression) <= MAX_STAGED_FLOPS;
+        self.arena.visit(&[factor.expression], |id| {
+            is_cheap &= !matches!(
+                self.arena.get(id).kind,
+                ExpressionKind::Combined { .. } | ExpressionKind::Random(..) | ExpressionKind::Gather { .. }
+            );
+        });
+        if is_cheap { self.spread_as_is(factor, space) } else { self.spread(factor, space) }
+    }
+
     /// Returns a factor over the space of a product.
     fn spread(&mut self, factor: &Factor, space: &ProductSpace) -> ExpressionId {
         let is_plain = matches!(self.arena.get(factor.expression).kind, ExpressionKind::Load(..));
         let expression =
             if is_plain { factor.expression } else { self.load_stored(factor.expression, &factor.extents) };
+        self.spread_as_is(&Factor { expression, ..factor.clone() }, space)
+    }
+
+    fn spread_as_is(&mut self, factor: &Factor, space: &ProductSpace) -> ExpressionId {
         let labels = [&space.outer[..], &space.sums[..]].concat();
-        let ordered = self.ordered(&Factor { expression, ..factor.clone() }, &labels);
+        let ordered = self.ordered(factor, &labels);
         let mut widened = vec![1; space.extents.len()];
         for (&label, &extent) in ordered.labels.iter().zip(&ordered.extents) {
             if let Some(axis) = space.axis(label) {
