@@ -25,7 +25,7 @@
 use crate::builder::{BuildError, Builder, Values, type_list};
 use crate::entity::{FuncId, Region, Value};
 use crate::fragment::{FragmentAccess, MatrixRole, fragment_type};
-use crate::function::{Function, FunctionKind, Imm, SharedArray};
+use crate::function::{Function, FunctionKind, Imm, SharedArray, SharedCopy};
 use crate::op::Op;
 use crate::types::{AddressSpace, Composite, Scalar, Type};
 use smallvec::{SmallVec, smallvec};
@@ -219,6 +219,35 @@ impl ExprBuilder {
         let ty = Type::array(elem, 2).in_space(AddressSpace::Shared);
         let array = SharedArray { id, extents: SmallVec::from_slice(&extents), align: 16 };
         self.with_immediate(Op::SharedArray, &[], ty, Imm::Shared(Box::new(array)))
+    }
+
+    /// Returns an array of rows and columns in the shared memory that a launch asks for, from a byte on.
+    pub fn dynamic_matrix(&self, first_byte: u32, elem: Scalar, extents: [u32; 2]) -> Expr<'_> {
+        let ty = Type::array(elem, 2).in_space(AddressSpace::Shared);
+        let [first, rows, columns] = [first_byte, extents[0], extents[1]].map(|n| self.int(Scalar::I32, n.into()));
+        self.with_immediate(Op::DynamicShared, &[first, rows, columns], ty, Imm::None)
+    }
+
+    /// Begins to copy elements that follow each other, from an element of a parameter to one of a shared array. They take 4, 8
+    /// or 16 bytes, or 16 past the multiprocessor's own cache.
+    pub fn async_copy<'g>(
+        &'g self,
+        (to, place): (Expr<'g>, &[Expr<'g>]),
+        (from, source): (Expr<'g>, &[Expr<'g>]),
+        copy: SharedCopy,
+    ) {
+        let operands: Vec<Value> = [&[to][..], place, &[from][..], source].concat().iter().map(|e| e.value).collect();
+        self.build(|b| b.inst(Op::AsyncCopy, &operands, &[], Imm::Copy(copy)));
+    }
+
+    /// Makes a group of the copies that the thread has begun since the last one.
+    pub fn async_commit(&self) {
+        self.build(|b| b.inst(Op::AsyncCommit, &[], &[], Imm::None));
+    }
+
+    /// Waits until at most so many of the groups that the thread has made are under way.
+    pub fn async_wait(&self, n_pending: u8) {
+        self.build(|b| b.inst(Op::AsyncWait, &[], &[], Imm::Pending(n_pending)));
     }
 
     /// Returns the lane's part of a matrix in an array, which `role` says the use of, from a row and a column on. The type of
@@ -477,6 +506,20 @@ impl<'g> Expr<'g> {
                 let found = other.to_string();
                 self.builder.fail(BuildError::WrongType { role: "an operand", expected: "a scalar", found });
                 Scalar::Bool
+            }
+        }
+    }
+
+    /// Returns a component of a vector.
+    pub fn component(self, number: u16) -> Expr<'g> {
+        match self.ty().as_composite() {
+            Some(composite) => {
+                let ty = composite.elem().into();
+                self.builder.with_immediate(Op::Component, &[self], ty, Imm::Component(number))
+            }
+            None => {
+                let found = self.ty().to_string();
+                self.builder.fail(BuildError::WrongType { role: "what has components", expected: "a vector", found })
             }
         }
     }

@@ -245,7 +245,7 @@ impl GroupPlan {
     fn is_for_simulator(&self) -> bool {
         self.compiled.as_ref().is_none_or(|compiled| {
             let is_simulated = compiled.placement.device == DeviceId::Simulator;
-            !is_simulated || compiled.source.options.tensor_cores == Some(SimSettings::get().arch)
+            !is_simulated || compiled.source.options.gpu == Some(SimSettings::get().arch)
         })
     }
 

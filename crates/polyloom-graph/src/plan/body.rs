@@ -2,7 +2,7 @@
 
 use super::expression::CombineOrder;
 use super::sort::SortStep;
-use super::tile::{AttentionTile, MatrixTile, ProductTile};
+use super::tile::{AttentionTile, MatrixTile, PipelinedTile, ProductTile};
 use crate::op::TensorOp;
 use crate::reference::N_LANES;
 use polyloom_ir::{BuildError, FloatMode, Function, Scalar};
@@ -39,6 +39,7 @@ impl KernelBody {
         match self.form {
             BodyForm::Product { tile, .. } => Some(tile.shape.columns.into()),
             BodyForm::MatrixProduct(tile) => Some(tile.n_threads()),
+            BodyForm::PipelinedProduct(tile) => Some(tile.n_threads()),
             form => form.has_blocks().then_some(N_LANES as u32),
         }
     }
@@ -104,6 +105,8 @@ pub(super) enum BodyForm {
     Product { tile: ProductTile, params: TileParams },
     /// A block of threads has a tile of a product, which tensor cores compute.
     MatrixProduct(MatrixTile),
+    /// A block of threads has a tile of a product, whose factors are copied to shared memory as they lie in memory.
+    PipelinedProduct(PipelinedTile),
     /// A block of 32 threads has some queries of attention, which are along the last outer axis.
     Attention(AttentionTile),
     /// A block of 32 threads does a step of a sorting network in place, with the number that the step depends on.
@@ -128,6 +131,7 @@ impl BodyForm {
                 | BodyForm::SplitBlock
                 | BodyForm::Product { .. }
                 | BodyForm::MatrixProduct(_)
+                | BodyForm::PipelinedProduct(_)
                 | BodyForm::Attention(_)
                 | BodyForm::Sort { .. }
         )

@@ -12,8 +12,8 @@ pub struct PlanOptions {
     pub n_workers: u32,
     /// The bytes of a vector register of the CPU, by which tiles of products are sized.
     pub vector_bytes: u32,
-    /// The architecture of the GPU that the kernels run on, whose tensor cores products may use; none elsewhere.
-    pub tensor_cores: Option<Arch>,
+    /// The architecture of the GPU that the kernels run on, or that is simulated; none elsewhere.
+    pub gpu: Option<Arch>,
     /// The tiles of products; chosen by the sizes of each if there are none.
     pub tile_shape: Option<TileShape>,
 }
@@ -24,7 +24,7 @@ impl Default for PlanOptions {
             float_mode: FloatMode::Strict,
             n_workers: 2,
             vector_bytes: 64,
-            tensor_cores: None,
+            gpu: None,
             tile_shape: None,
         }
     }

@@ -237,8 +237,13 @@ impl<'a> HirPrinter<'a> {
                 let layout = if fragment.by_columns { "columns" } else { "rows" };
                 write!(f, " {layout} {}", fragment.n)?;
             }
-            Imm::Copy(copy) if copy.cache == CacheUse::default() => write!(f, " {}", copy.count)?,
-            Imm::Copy(copy) => write!(f, " {} {}", copy.count, copy.cache.name())?,
+            Imm::Copy(copy) => {
+                write!(f, " {}", copy.count)?;
+                f.write_str(if copy.is_in_step { " in_step" } else { "" })?;
+                if copy.cache != CacheUse::default() {
+                    write!(f, " {}", copy.cache.name())?;
+                }
+            }
             Imm::Barrier(barrier) => write!(f, " {} {}", barrier.id, barrier.count)?,
             Imm::Pending(n) => write!(f, " {n}")?,
             Imm::Parallel => f.write_str(" parallel")?,

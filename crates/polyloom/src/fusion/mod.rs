@@ -94,7 +94,7 @@ pub fn plan_options(device: DeviceId, simulated: Arch, float_mode: FloatMode) ->
         DeviceId::Cpu | DeviceId::Simulator => num_threads() as u32,
         DeviceId::Cuda(_) => 512,
     };
-    let tensor_cores = match device {
+    let gpu = match device {
         DeviceId::Cpu => None,
         DeviceId::Simulator => Some(simulated),
         // A device that does not open fails at the launch.
@@ -102,7 +102,7 @@ pub fn plan_options(device: DeviceId, simulated: Arch, float_mode: FloatMode) ->
     };
     // Vectors of Cranelift have 16 bytes.
     let vector_bytes = if has_llvm() { Processor::host().vector_bytes } else { 16 };
-    PlanOptions { float_mode, n_workers, vector_bytes, tensor_cores, tile_shape: None }
+    PlanOptions { float_mode, n_workers, vector_bytes, gpu, tile_shape: None }
 }
 
 impl Session {

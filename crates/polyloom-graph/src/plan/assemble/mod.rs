@@ -87,6 +87,7 @@ impl<'a> BodyAssembler<'a> {
                 RowForm::SplitBlock => axis + 1 == n_outer,
                 RowForm::Product(tile) => axis + 2 >= n_outer && axis < n_outer + tile.n_axes(),
                 RowForm::MatrixProduct(_) => axis + 2 >= n_outer && axis < n_outer,
+                RowForm::PipelinedProduct(_) => axis + 2 >= n_outer,
                 RowForm::Attention(_) => axis + 1 >= n_outer,
                 _ => false,
             },
@@ -244,6 +245,7 @@ impl<'a> BodyAssembler<'a> {
                 RowForm::Loop => BodyForm::Loop,
                 RowForm::Product(tile) => BodyForm::Product { tile, params: TileParams::default() },
                 RowForm::MatrixProduct(tile) => BodyForm::MatrixProduct(tile),
+                RowForm::PipelinedProduct(tile) => BodyForm::PipelinedProduct(tile),
                 RowForm::Attention(tile) => BodyForm::Attention(tile),
                 RowForm::Unrolled => BodyForm::Unrolled(n as u8),
                 RowForm::SplitBlock => BodyForm::SplitBlock,
@@ -266,6 +268,10 @@ impl<'a> BodyAssembler<'a> {
             return KernelGrid::Blocks { n_blocks, n_threads: tile.shape.columns.into() };
         }
         if let (BodyForm::MatrixProduct(tile), [batch @ .., rows, columns]) = (form, &outer[..]) {
+            let n_blocks = tile.n_blocks(batch.iter().product(), *rows, *columns);
+            return KernelGrid::Blocks { n_blocks, n_threads: tile.n_threads() };
+        }
+        if let (BodyForm::PipelinedProduct(tile), [batch @ .., rows, columns]) = (form, &outer[..]) {
             let n_blocks = tile.n_blocks(batch.iter().product(), *rows, *columns);
             return KernelGrid::Blocks { n_blocks, n_threads: tile.n_threads() };
         }

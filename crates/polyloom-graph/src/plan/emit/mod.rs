@@ -3,6 +3,7 @@
 mod accumulate;
 mod attention;
 mod matrix;
+mod pipelined;
 mod product;
 mod rows;
 mod scan;
@@ -35,6 +36,7 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
             BodyForm::Scan => emitter.scan(),
             BodyForm::Product { tile, params } => emitter.products(tile, params),
             BodyForm::MatrixProduct(tile) => emitter.matrix_product(tile),
+            BodyForm::PipelinedProduct(tile) => emitter.pipelined_product(tile),
             BodyForm::Attention(tile) => emitter.attention(tile),
             BodyForm::Sort { step, param } => emitter.sort(step, param),
             _ => emitter.rows(),
@@ -44,6 +46,9 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
     function.metadata.indices_from_start = true;
     if let Some(n_threads) = body.block_size() {
         function.metadata.workgroup_size = Some([n_threads, 1, 1]);
+    }
+    if let BodyForm::PipelinedProduct(tile) = body.form {
+        function.metadata.shared_bytes = Some(tile.shared_ends()[1]);
     }
     Ok(function)
 }
@@ -102,6 +107,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
             BodyForm::Tiled { .. }
                 | BodyForm::Product { .. }
                 | BodyForm::MatrixProduct(_)
+                | BodyForm::PipelinedProduct(_)
                 | BodyForm::Attention(_)
                 | BodyForm::Sort { .. }
         );

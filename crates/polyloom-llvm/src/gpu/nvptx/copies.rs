@@ -55,7 +55,9 @@ impl FunctionLowering<'_, '_> {
             return Ok(());
         }
         let wide = ir.int(64);
-        let both = ir.or(ir.ptr_to_int(to.first, wide), ir.ptr_to_int(from.first, wide));
+        // The beginning of the source is the same for all copies of it.
+        let source = if copy.is_in_step { self.array_arg(from.array)?.pointer } else { from.first };
+        let both = ir.or(ir.ptr_to_int(to.first, wide), ir.ptr_to_int(source, wide));
         let mut off = ir.and(both, ir.i64_const(i64::from(bytes) - 1));
         for run in [to, from].iter().filter(|run| !run.is_dense) {
             off = ir.or(off, ir.xor(run.stride, ir.i64_const(elem.bytes().into())));
