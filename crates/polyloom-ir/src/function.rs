@@ -64,8 +64,8 @@ pub struct SharedCopy {
     pub count: u8,
     /// The caches.
     pub cache: CacheUse,
-    /// True if the source's element is a multiple of `count` elements from the array's beginning, which whoever makes the
-    /// instruction answers for: where the array is aligned, so is the element.
+    /// True if each element is a multiple of `count` elements from its array's beginning, which whoever makes the
+    /// instruction answers for: where the arrays are aligned, so are the elements.
     pub is_in_step: bool,
 }
 

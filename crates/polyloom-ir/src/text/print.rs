@@ -270,6 +270,7 @@ pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints)
         by_block,
         reads_size,
         indices_from_start,
+        dense_arrays,
         hints,
     } = metadata;
     let ExecutionConstraints {
@@ -311,6 +312,7 @@ pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints)
     list.extend(by_block.then(|| "by_block".to_owned()));
     list.extend(reads_size.then(|| "reads_size".to_owned()));
     list.extend(indices_from_start.then(|| "indices_from_start".to_owned()));
+    list.extend(dense_arrays.then(|| "dense_arrays".to_owned()));
     for (key, value) in hints {
         list.push(format!("hint {} = {}", QuotedString(key), QuotedString(value)));
     }

@@ -44,6 +44,7 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
     })?;
     function.metadata.float_mode = body.float_mode;
     function.metadata.indices_from_start = true;
+    function.metadata.dense_arrays = true;
     if let Some(n_threads) = body.block_size() {
         function.metadata.workgroup_size = Some([n_threads, 1, 1]);
     }

@@ -43,10 +43,10 @@ struct PipelinePlace<'g> {
     thread: Expr<'g>,
 }
 
-/// A sum with its row and column in the tile.
+/// A sum with its row and column in the tile, which are those of the thread's first sum and constants.
 struct TileSum<'g> {
-    row: Expr<'g>,
-    column: Expr<'g>,
+    first: [Expr<'g>; 2],
+    from_first: [i64; 2],
     sum: Expr<'g>,
 }
 
@@ -184,12 +184,13 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         let zeros = vec![b.vector(&[zero; N_FRAGMENT_SUMS]); (n_fragments * n_fragments) as usize];
         let load = |factor: &StreamedFactor<'b, 'g>, stage: Expr<'g>, number: u32, k: u32| {
             let n_rows = tile.stage_extents(factor.index)[0];
-            let own = origins[factor.index] + i64::from(number * FRAGMENT);
             let first = stage * i64::from(n_rows);
+            // Constants are added last, so that addresses differ by them.
             let [own, along] = match factor.is_along_chain {
-                true => [first + own, b.int(Scalar::I32, k.into())],
-                false => [own, first + i64::from(k)],
+                true => [first + origins[factor.index], b.int(Scalar::I32, k.into())],
+                false => [origins[factor.index], first + i64::from(k)],
             };
+            let own = own + i64::from(number * FRAGMENT);
             // Shared memory has rows of the left factor and columns of the right one, or else elements of the chain.
             let by_columns = factor.is_along_chain == (factor.index == 1);
             let access = FragmentAccess { by_columns, n: FRAGMENT as u8 };
@@ -213,20 +214,15 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
             sums
         });
         let lane = place.thread & 31;
-        let (group, member) = (lane >> 2, lane & 3);
+        let first = [origins[0] + (lane >> 2), origins[1] + (lane & 3) * 2];
         let mut all = Vec::new();
         for (number, sum) in (0..).zip(sums) {
             for element in 0..N_FRAGMENT_SUMS {
                 let of_lane = fragment::place(MatrixRole::C, tile.factor, element);
-                let at = |axis: usize, number: u32, offset: u8| {
-                    let part = if axis == 0 { group } else { member * 2 };
-                    origins[axis] + part + i64::from(number * FRAGMENT + u32::from(offset))
-                };
-                all.push(TileSum {
-                    row: at(0, number / n_fragments, of_lane.row.offset),
-                    column: at(1, number % n_fragments, of_lane.column.offset),
-                    sum: sum.component(element as u16),
-                });
+                let at = |number: u32, offset: u8| i64::from(number * FRAGMENT + u32::from(offset));
+                let rows = at(number / n_fragments, of_lane.row.offset);
+                let columns = at(number % n_fragments, of_lane.column.offset);
+                all.push(TileSum { first, from_first: [rows, columns], sum: sum.component(element as u16) });
             }
         }
         all
@@ -247,16 +243,17 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         let thread = [(warp >> 1) * 4 + (lane >> 3), (warp & 1) * 8 + (lane & 7)];
         // Neighbours in shared memory are one thread's, as many as it loads at once.
         let n_near = |factor: &StreamedFactor<'b, 'g>| if factor.is_along_chain { 1 } else { tile.chunk().min(n_own) };
-        let own_place = |factor: &StreamedFactor<'b, 'g>, number: u32| {
+        let first_own = |factor: &StreamedFactor<'b, 'g>| thread[factor.index] * i64::from(n_near(factor));
+        let from_first = |factor: &StreamedFactor<'b, 'g>, number: u32| {
             let near = n_near(factor);
-            thread[factor.index] * i64::from(near) + i64::from(number / near * near * THREAD_EDGE + number % near)
+            i64::from(number / near * near * THREAD_EDGE + number % near)
         };
         let load = |factor: &StreamedFactor<'b, 'g>, stage: Expr<'g>, number: u32, k: u32| {
             let first = stage * i64::from(tile.stage_extents(factor.index)[0]);
-            let own = own_place(factor, number);
+            let (own, more) = (first_own(factor), from_first(factor, number));
             let at = match factor.is_along_chain {
-                true => [first + own, b.int(Scalar::I32, k.into())],
-                false => [first + i64::from(k), own],
+                true => [first + own + more, b.int(Scalar::I32, k.into())],
+                false => [first + i64::from(k), own + more],
             };
             factor.shared.load(&at)
         };
@@ -274,8 +271,8 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
             sums
         });
         let of_sum = |(number, sum): (u32, Expr<'g>)| TileSum {
-            row: own_place(&factors[0], number / n_own),
-            column: own_place(&factors[1], number % n_own),
+            first: [first_own(&factors[0]), first_own(&factors[1])],
+            from_first: [from_first(&factors[0], number / n_own), from_first(&factors[1], number % n_own)],
             sum,
         };
         (0..).zip(sums).map(of_sum).collect()
@@ -288,7 +285,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         let is_within = |axis: usize| (place.first[axis] + edge).le(place.extents[axis]);
         let store = |sum: &TileSum<'g>, is_checked: bool| {
             let [row, column] =
-                [(0, sum.row), (1, sum.column)].map(|(axis, inside)| place.first[axis] + self.widened(inside));
+                [0, 1].map(|axis: usize| place.first[axis] + self.widened(sum.first[axis]) + sum.from_first[axis]);
             let store = || {
                 let outer = [&place.batch[..], &[row, column]].concat();
                 let emitter = BodyEmitter { outer, ..BodyEmitter::new(self.body, b, self.params) };
