@@ -992,7 +992,9 @@ def from_cuda_interface(source: Any) -> array:
     if is_read_only:
         raise ValueError("is read-only memory of a GPU, which kernels cannot tell from other memory: pass a copy")
     strides = interface.get("strides")
-    storage = layout(address or 0, tuple(interface["shape"]), np.dtype(interface["typestr"]), strides)
+    # The interface has no name for bfloat16: PyTorch says that its elements are 2 bytes of anything.
+    dtype = bfloat16.numpy if is_bfloat16(source) else np.dtype(interface["typestr"])
+    storage = layout(address or 0, tuple(interface["shape"]), dtype, strides)
     device = getattr(source, "device", None)
     # PyTorch says `index`, CuPy `id`.
     numbers = [getattr(device, name, None) for name in ("index", "id")]

@@ -33,6 +33,17 @@ def test_numbers_of_devices(cuda):
         loom.zeros(1, device=f"cuda:{n}")
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int8", "int64", "bool"])
+def test_element_types_of_pytorch(cuda, dtype):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch knows no CUDA")
+    x = torch.arange(6, device="cuda").reshape(2, 3).to(getattr(torch, dtype))
+    seen = loom.from_torch(x)
+    assert (seen.dtype, seen.shape, seen.device) == (getattr(loom, dtype), (2, 3), cuda)
+    assert torch.equal(loom.to_torch(seen), x)
+
+
 def test_arrays_of_pytorch(cuda):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     if not torch.cuda.is_available():
