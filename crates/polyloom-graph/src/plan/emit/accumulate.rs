@@ -9,6 +9,10 @@ use crate::plan::reduction::accumulator;
 use crate::reference::N_LANES;
 use polyloom_ir::{Expr, ExprBuilder, Op, Scalar};
 
+/// Pairs of totals that are loaded before any of them is stored. No pair is stored where a later one lies, and a GPU's thread
+/// would wait for each load by itself.
+const PAIRS_AT_ONCE: i64 = 4;
+
 /// A reduction whose state is carried through a loop.
 #[derive(Clone, Copy)]
 pub(super) struct Accumulator {
@@ -218,9 +222,19 @@ impl<'g> BodyEmitter<'_, 'g> {
             |[n]| n.gt(1),
             |[n]| {
                 let half = n >> 1;
-                self.b.for_range(0, half, 1, [], |pair, []| {
+                let merged = |pair: Expr<'g>| {
                     let [a, b] = [at(pair + pair), at(pair + pair + 1)].map(|place| state(array.load(&[place])));
-                    array.store(&[at(pair)], accumulator.finish(&accumulator.merge(&a, &b), dtype));
+                    accumulator.finish(&accumulator.merge(&a, &b), dtype)
+                };
+                let whole = half - (half & (PAIRS_AT_ONCE - 1));
+                self.b.for_range(0, whole, PAIRS_AT_ONCE, [], |first_pair, []| {
+                    let pairs: Vec<_> = (0..PAIRS_AT_ONCE).map(|n| first_pair + n).collect();
+                    let totals: Vec<_> = pairs.iter().map(|&pair| merged(pair)).collect();
+                    pairs.iter().zip(totals).for_each(|(&pair, total)| array.store(&[at(pair)], total));
+                    []
+                });
+                self.b.for_range(whole, half, 1, [], |pair, []| {
+                    array.store(&[at(pair)], merged(pair));
                     []
                 });
                 let is_odd = (n & 1).ne(0);
