@@ -99,7 +99,11 @@ pub(super) fn implementation(
     first(engine, sql, &[graph.into(), hash.into()], |row| implementation_of(row, *graph, 0))
 }
 
-fn implementation_of(row: &dyn SqlRow, graph: ContentHash, column: usize) -> Result<ImplementationRecord, StoreError> {
+pub(super) fn implementation_of(
+    row: &dyn SqlRow,
+    graph: ContentHash,
+    column: usize,
+) -> Result<ImplementationRecord, StoreError> {
     let version = row.integer(column + 1)?;
     Ok(ImplementationRecord {
         graph,
