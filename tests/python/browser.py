@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-# Chromium reads commands from descriptor 3 and writes to 4.
+# Chromium reads commands from descriptor 3 and writes to 4, which the copies must not be already.
 _START = """
-import os, sys
-commands, answers = (os.dup(int(each)) for each in sys.argv[1:3])
+import fcntl, os, sys
+commands, answers = (fcntl.fcntl(int(each), fcntl.F_DUPFD_CLOEXEC, 10) for each in sys.argv[1:3])
 os.dup2(commands, 3)
 os.dup2(answers, 4)
 os.execvp(sys.argv[3], sys.argv[3:])

@@ -19,7 +19,7 @@ const N_GRAPHS: u64 = 10_000;
 const N_PATHS: usize = 8;
 const N_REPEATS: usize = 15;
 const OPS: [&str; 12] =
-    ["exp", "tanh", "sqrt", "absolute", "negative", "sin", "cos", "square", "floor", "softmax", "gelu", "erf"];
+    ["exp", "tanh", "sqrt", "absolute", "cosh", "sin", "cos", "square", "floor", "softmax", "gelu", "erf"];
 
 /// Returns the text of a graph with its number in base 12 as ops, and a product before it.
 fn text(mut index: u64) -> String {

@@ -1,7 +1,7 @@
 //! The page of environments: all of them, and some side by side.
 
 use super::frame::{Page, PageFailure, hash, moment};
-use super::html::HtmlWriter;
+use super::html::{HtmlWriter, NOTHING};
 use super::http::PageRequest;
 use super::units;
 use super::workload_page::machine_name;
@@ -94,7 +94,7 @@ fn write_comparison(html: &mut HtmlWriter, compared: &[&EnvironmentSummary]) {
                 html.element("tbody", &[], |html| {
                     for word in words {
                         let values: Vec<&str> =
-                            facts.iter().map(|facts| facts.get(word).map_or("–", String::as_str)).collect();
+                            facts.iter().map(|facts| facts.get(word).map_or(NOTHING, String::as_str)).collect();
                         let is_same = values.iter().all(|value| value == &values[0]);
                         html.element("tr", &[("class", if is_same { "" } else { "differs" })], |html| {
                             html.leaf("th", &[("scope", "row")], &word.1);

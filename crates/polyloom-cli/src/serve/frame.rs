@@ -1,6 +1,6 @@
 //! What all pages have: the head, the way back, the foot, and the short forms of records.
 
-use super::html::HtmlWriter;
+use super::html::{HtmlWriter, NOTHING};
 use super::http::encode;
 use super::units;
 use polyloom::graph::drawing::GraphOutline;
@@ -129,7 +129,7 @@ pub(super) fn short(hash: &ContentHash) -> String {
 
 /// Writes the first digits of a hash; the others are in its title.
 pub(super) fn hash(html: &mut HtmlWriter, hash: &ContentHash) {
-    html.leaf("code", &[("title", &hash.to_string())], short(hash));
+    html.leaf("code", &[("class", "short"), ("title", &hash.to_string())], short(hash));
 }
 
 /// Writes the first digits of a hash as a link.
@@ -183,7 +183,7 @@ pub(super) fn status(html: &mut HtmlWriter, status: TraceStatus) {
 pub(super) fn moment(html: &mut HtmlWriter, microseconds: Option<i64>) {
     match microseconds {
         Some(at) => html.leaf("time", &[("class", "nowrap")], units::moment(at)),
-        None => html.text("–"),
+        None => html.text(NOTHING),
     }
 }
 

@@ -4,7 +4,7 @@ use super::frame::{
     Page, PageFailure, arguments_text, find_graph, graph_href, graph_name, hash, hash_link, pager, path_href,
     workload_href,
 };
-use super::html::HtmlWriter;
+use super::html::{HtmlWriter, NOTHING};
 use super::http::PageRequest;
 use super::path_view::PathView;
 use super::units;
@@ -145,7 +145,7 @@ fn write_workloads(html: &mut HtmlWriter, bits: &ContentHash, rows: &[ChosenRow]
             match column {
                 "Arguments" => html.link(&workload_href(bits, workload, None), arguments),
                 "Measurements" => html.text("0"),
-                _ => html.text("–"),
+                _ => html.text(NOTHING),
             }
             return;
         };
@@ -155,7 +155,7 @@ fn write_workloads(html: &mut HtmlWriter, bits: &ContentHash, rows: &[ChosenRow]
             ("Environment", _) => hash(html, &place.environment),
             ("Policy", _) => html.leaf("code", &[], &place.policy),
             ("Measurements", _) => html.text(units::count(place.n_traces)),
-            (_, None) => html.text(if column == "Chosen path" { "none" } else { "–" }),
+            (_, None) => html.text(if column == "Chosen path" { "none" } else { NOTHING }),
             ("Chosen path", Some(chosen)) => {
                 write_path(html, bits, &chosen.implementation, &chosen.measured.implementation)
             }

@@ -12,6 +12,9 @@ pub(super) struct HtmlWriter {
 /// Names and values of attributes.
 pub(super) type HtmlAttributes<'a> = &'a [(&'static str, &'a str)];
 
+/// The text of a cell for what is not known.
+pub(super) const NOTHING: &str = "–";
+
 /// Escapes what is written through it.
 struct EscapingWriter<'a>(&'a mut String);
 
@@ -120,8 +123,13 @@ impl HtmlWriter {
                     for row in 0..n_rows {
                         html.element("tr", &[("class", row_class(row))], |html| {
                             for (heading, class) in columns {
-                                html.element("td", &[("class", class), ("data-label", heading)], |html| {
-                                    cell(html, row, heading);
+                                let mut inner = HtmlWriter::default();
+                                cell(&mut inner, row, heading);
+                                let inner = inner.finish();
+                                // A card leaves out what is not there.
+                                let class = format!("{class}{}", if inner == NOTHING { " none" } else { "" });
+                                html.element("td", &[("class", &class), ("data-label", heading)], |html| {
+                                    html.finished(&inner);
                                 });
                             }
                         });

@@ -1,7 +1,7 @@
 //! The page of jobs: what waits to be profiled, who works at what until when, and what failed.
 
 use super::frame::{Page, PageFailure, arguments_text, hash, moment, pager, short, workload_href};
-use super::html::HtmlWriter;
+use super::html::{HtmlWriter, NOTHING};
 use super::http::PageRequest;
 use super::units;
 use polyloom_store::{JobCounts, JobState, JobSummary, Store};
@@ -83,7 +83,7 @@ fn write_jobs(html: &mut HtmlWriter, state: JobState, jobs: &[JobSummary]) {
             "Policy" => html.leaf("code", &[], &job.policy),
             "Priority" => html.text(job.priority),
             "Attempts" => html.text(format_args!("{} of {}", job.n_attempts, job.max_attempts)),
-            "Worker" => html.text(job.owner.as_deref().unwrap_or("–")),
+            "Worker" => html.text(job.owner.as_deref().unwrap_or(NOTHING)),
             _ => moment(
                 html,
                 match state {

@@ -1,10 +1,11 @@
 //! The page of a path: its program drawn with a colour for each kernel, its steps, its recipe.
 
 use super::frame::{Page, PageFailure, find_graph, graph_href, graph_name};
-use super::html::HtmlWriter;
+use super::html::{HtmlWriter, NOTHING};
 use super::path_view::{PathView, group_text, groups_of_values, parameters_text};
 use polyloom::graph::drawing::{GraphOutline, draw};
 use polyloom::graph::recipe::{RecipeIdentity, RecipeStep, VerifiedRecipe};
+use polyloom::graph::registry::KernelForm;
 use polyloom_store::{ContentHash, ImplementationRecord, PathIdentity, Store};
 
 pub(super) fn page(
@@ -72,7 +73,7 @@ fn write_steps(html: &mut HtmlWriter, verified: &VerifiedRecipe) {
             RecipeStep::CopyTo { .. } => (last, None),
         });
     }
-    let columns = [("Step", "number"), ("Where", ""), ("What", "grow"), ("Values", "grow"), ("Parameters", "grow")];
+    let columns = [("Step", ""), ("Where", ""), ("What", "grow"), ("Values", "grow"), ("Parameters", "grow")];
     html.table("cards", &columns, steps.len(), &|_| "", |html, row, column| match (&steps[row], column) {
         (_, "Step") => html.text(row + 1),
         (RecipeStep::Run(group), "Where") => {
@@ -86,12 +87,16 @@ fn write_steps(html: &mut HtmlWriter, verified: &VerifiedRecipe) {
         }
         (RecipeStep::Run(group), _) => {
             let text = parameters_text(group);
-            html.text(if text.is_empty() { "chosen when planned" } else { &text });
+            html.text(match group.form {
+                _ if !text.is_empty() => &text,
+                KernelForm::Fused => "chosen when planned",
+                KernelForm::Monolithic => NOTHING,
+            });
         }
         (RecipeStep::CopyTo { .. }, "Where") => html.text("copy"),
         (RecipeStep::CopyTo { from, to, .. }, "What") => html.text(format_args!("{from} → {to}")),
         (RecipeStep::CopyTo { value, .. }, "Values") => html.leaf("code", &[], format_args!("%{value}")),
-        (RecipeStep::CopyTo { .. }, _) => html.text("–"),
+        (RecipeStep::CopyTo { .. }, _) => html.text(NOTHING),
     });
 }
 

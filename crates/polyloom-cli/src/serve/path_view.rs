@@ -74,7 +74,7 @@ fn detail(recipe: &Recipe) -> String {
 pub(super) fn group_text(group: &KernelGroup) -> String {
     match group.form {
         KernelForm::Monolithic => group.kernel.clone(),
-        KernelForm::Fused if group.nodes.len() == 1 => "1\u{a0}op planned".to_owned(),
+        KernelForm::Fused if group.nodes.len() == 1 => "1\u{a0}op".to_owned(),
         KernelForm::Fused => format!("{}\u{a0}ops fused", group.nodes.len()),
     }
 }
@@ -94,7 +94,7 @@ pub(super) fn parameters_text(group: &KernelGroup) -> String {
         }
     }
     let mut parts = Vec::new();
-    flatten("", &serde_json::to_value(&group.parameters).unwrap_or_default(), &mut parts);
+    flatten("", &serde_json::to_value(group.parameters).unwrap_or_default(), &mut parts);
     parts.join(", ")
 }
 

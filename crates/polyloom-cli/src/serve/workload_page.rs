@@ -7,7 +7,7 @@ use super::frame::{
     status, workload_href,
 };
 use super::graph_page::{query_of, write_path, write_path_view};
-use super::html::HtmlWriter;
+use super::html::{HtmlWriter, NOTHING};
 use super::http::PageRequest;
 use super::path_view::{PathPredictor, PathView};
 use super::units;
@@ -58,7 +58,6 @@ pub(super) fn page(
     let not_found = || PageFailure::NotFound(format!("The graph has no workload {workload}."));
     let summary = summary.ok_or_else(not_found)?;
     let mut html = HtmlWriter::default();
-    html.element("p", &[("class", "lead")], |html| html.leaf("code", &[], arguments_text(&summary.arguments)));
     let asked = summary.places.iter().find(|place| {
         let environment = request.value("environment").is_none_or(|text| place.environment.to_string() == text);
         environment && request.value("policy").is_none_or(|text| place.policy == text)
@@ -80,7 +79,7 @@ pub(super) fn page(
         None => html.leaf("p", &[("class", "empty")], "It has not been measured there."),
     }
     let way = [("/".to_owned(), "Graphs".to_owned()), (graph_href(bits), graph_name(&graph.text))];
-    Ok(Page::new("Workload", &way, html))
+    Ok(Page::new(&arguments_text(&summary.arguments), &way, html))
 }
 
 fn read_view<'a>(
@@ -168,6 +167,7 @@ pub(super) fn machine_name(facts: &MachineFacts) -> String {
 fn write_switches(html: &mut HtmlWriter, view: &WorkloadView<'_>) {
     html.element("div", &[("class", "switches")], |html| {
         html.element("nav", &[("aria-label", "Environment and policy")], |html| {
+            html.leaf("span", &[("class", "label")], "Measured on");
             for place in view.summary.places.iter().take(MAX_PLACES) {
                 let name = view.facts(&place.environment).map_or_else(|| short(&place.environment), machine_name);
                 let current = if place == view.place { "page" } else { "false" };
@@ -179,6 +179,7 @@ fn write_switches(html: &mut HtmlWriter, view: &WorkloadView<'_>) {
             }
         });
         html.element("nav", &[("aria-label", "Results")], |html| {
+            html.leaf("span", &[("class", "label")], "Results");
             let choices = [(PathIdentity::Bits, "same bits"), (PathIdentity::Mathematics, "rounding allowed")];
             for (identity, word) in choices {
                 let current = if identity == view.identity { "page" } else { "false" };
@@ -275,19 +276,19 @@ fn write_paths(html: &mut HtmlWriter, view: &WorkloadView<'_>) {
                     );
                     html.leaf("span", &[("class", "detail")], format_args!("min {}", units::duration(summary.min)));
                 }
-                None => html.text("–"),
+                None => html.text(NOTHING),
             },
             "Predicted" => match path.predicted {
                 Some(time) => html.text(units::duration(time)),
-                None => html.text("–"),
+                None => html.text(NOTHING),
             },
             "Of the default" => match path.ranked.ratio {
                 Some(ratio) => html.text(format_args!("{ratio:.3}")),
-                None => html.text("–"),
+                None => html.text(NOTHING),
             },
             "Error" => match measured.error {
                 Some(error) => html.text(units::error(error)),
-                None => html.text("–"),
+                None => html.text(NOTHING),
             },
             _ => write_verdict(html, path),
         }
@@ -395,13 +396,15 @@ fn write_environments(html: &mut HtmlWriter, view: &WorkloadView<'_>) {
                 hash(html, &place.environment);
             }
             ("Policy", _) => html.leaf("code", &[], &place.policy),
-            (_, None) => html.text(if column == "Chosen path" { "none" } else { "–" }),
+            (_, None) => html.text(if column == "Chosen path" { "none" } else { NOTHING }),
             ("Chosen path", Some(chosen)) => {
                 write_path(html, &view.bits, &chosen.implementation, &chosen.measured.implementation);
             }
             ("Median", Some(chosen)) => html.text(units::duration(chosen.measured.median)),
-            ("Default", _) => html.text(default.map_or_else(|| "–".to_owned(), units::duration)),
-            (_, Some(chosen)) => html.text(chosen.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"))),
+            ("Default", _) => html.text(default.map_or_else(|| NOTHING.to_owned(), units::duration)),
+            (_, Some(chosen)) => {
+                html.text(chosen.ratio.map_or_else(|| NOTHING.to_owned(), |ratio| format!("{ratio:.3}")))
+            }
         }
     });
     html.element("p", &[], |html| html.link("/environments", "Compare what the machines have"));
@@ -410,13 +413,19 @@ fn write_environments(html: &mut HtmlWriter, view: &WorkloadView<'_>) {
 fn write_traces(html: &mut HtmlWriter, view: &WorkloadView<'_>) {
     html.leaf("h2", &[], "Measurements");
     let n_shown = view.traces.len().min(MAX_LISTED_TRACES);
-    if (n_shown as u64) < view.place.n_traces {
-        html.leaf(
-            "p",
-            &[("class", "muted")],
-            format_args!("The newest {n_shown} of {}.", units::count(view.place.n_traces)),
-        );
-    }
+    html.element("details", &[], |html| {
+        let n = units::counted(view.place.n_traces, "measurement");
+        let which = if (n_shown as u64) < view.place.n_traces {
+            format!(", the newest {n_shown} one by one")
+        } else {
+            ", one by one".to_owned()
+        };
+        html.leaf("summary", &[], format_args!("{n}{which}"));
+        write_trace_table(html, view, n_shown);
+    });
+}
+
+fn write_trace_table(html: &mut HtmlWriter, view: &WorkloadView<'_>, n_shown: usize) {
     let columns = [
         ("When", "nowrap"),
         ("Path", ""),
@@ -446,7 +455,9 @@ fn write_traces(html: &mut HtmlWriter, view: &WorkloadView<'_>) {
                     html.leaf("span", &[("class", "detail reason")], reason);
                 }
             }
-            "Median" => html.text(summary.map_or_else(|| "–".to_owned(), |summary| units::duration(summary.median))),
+            "Median" => {
+                html.text(summary.map_or_else(|| NOTHING.to_owned(), |summary| units::duration(summary.median)))
+            }
             "Samples" => {
                 html.text(units::count(trace.samples.len() as u64));
                 if let Some(summary) = summary.filter(|summary| summary.n_outliers > 0) {
@@ -454,7 +465,7 @@ fn write_traces(html: &mut HtmlWriter, view: &WorkloadView<'_>) {
                     html.leaf("span", &[("class", "detail")], outliers);
                 }
             }
-            "Error" => html.text(trace.error.map_or_else(|| "–".to_owned(), units::error)),
+            "Error" => html.text(trace.error.map_or_else(|| NOTHING.to_owned(), units::error)),
             "Machine" => write_observations(html, trace),
             _ => html.leaf("code", &[], &trace.session),
         }
@@ -478,6 +489,6 @@ fn write_observations(html: &mut HtmlWriter, trace: &TraceRecord) {
         is_first = false;
     }
     if is_first {
-        html.text("–");
+        html.text(NOTHING);
     }
 }

@@ -3,7 +3,7 @@
 
 use polyloom::graph::cost::MachineCosts;
 use polyloom::graph::path::{PathGenerator, PathLimits, PathRequest};
-use polyloom::graph::recipe::RecipeStep;
+use polyloom::graph::recipe::{RecipeIdentity, RecipeStep};
 use polyloom::graph::registry::KernelForm;
 use polyloom::graph::{Backend, Graph, KernelRegistry, Recipe, parse_graph};
 use polyloom_store::{
@@ -168,6 +168,11 @@ impl GraphFixture {
         let fused =
             recipes.iter().find(|recipe| recipe.backends() == [Backend::CpuNative]).expect("there is one").clone();
         recipes.extend([2, 4].map(|unroll| tuned(&fused, unroll)));
+        // One of them is taken to round otherwise, so that both kinds of results are there.
+        let rounds = |index: usize| index == 5;
+        recipes.iter_mut().enumerate().for_each(|(index, recipe)| {
+            recipe.identity = if rounds(index) { RecipeIdentity::Mathematics } else { RecipeIdentity::Bits };
+        });
         let implementations: Vec<ImplementationRecord> = recipes
             .iter()
             .enumerate()
@@ -175,7 +180,7 @@ impl GraphFixture {
                 graph: record.bits,
                 recipe: recipe.to_json(),
                 recipe_version: Recipe::VERSION,
-                identity: if index == 5 { PathIdentity::Mathematics } else { PathIdentity::Bits },
+                identity: if rounds(index) { PathIdentity::Mathematics } else { PathIdentity::Bits },
                 is_default: index == 0,
             })
             .collect();

@@ -9,7 +9,9 @@ const LAYER_GAP: f64 = 34.0;
 const MARGIN: f64 = 8.0;
 /// The sweeps that order layers, and those that move boxes. More change little.
 const N_ORDER_SWEEPS: usize = 8;
-const N_PLACE_SWEEPS: usize = 6;
+const N_PLACE_SWEEPS: usize = 24;
+/// The part of a passing edge in a place against that of a box, because a straight long edge is easier to follow than a straight short one.
+const LANE_WEIGHT: f64 = 8.0;
 /// Pictures of more boxes and passing edges keep the order of the text, because nobody waits for one.
 const MAX_ORDERED_ITEMS: usize = 2000;
 /// Long edges take so much room where they pass a layer.
@@ -206,8 +208,12 @@ fn place(items: &mut [LayerItem], layers: &[Vec<usize>]) {
                 .iter()
                 .map(|&index| {
                     let neighbours = items[index].above.iter().chain(&items[index].below);
-                    let (sum, n) = neighbours.fold((0.0, 0), |(sum, n), &other| (sum + items[other].x, n + 1));
-                    if n == 0 { items[index].x } else { sum / f64::from(n) }
+                    let is_lane = |index: usize| items[index].width == LANE_WIDTH;
+                    let (sum, weights) = neighbours.fold((0.0, 0.0), |(sum, weights), &other| {
+                        let weight = if is_lane(index) && is_lane(other) { LANE_WEIGHT } else { 1.0 };
+                        (sum + weight * items[other].x, weights + weight)
+                    });
+                    if weights == 0.0 { items[index].x } else { sum / weights }
                 })
                 .collect();
             for (&index, x) in layer.iter().zip(fit_in_order(&wanted, layer, items)) {
