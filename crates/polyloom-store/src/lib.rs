@@ -40,8 +40,8 @@ pub use error::StoreError;
 pub use exchange::{export_jsonl, import_jsonl};
 pub use kernel_tuner::{TunerFile, TunerFormat, export_for_tuners};
 pub use listing::{
-    EnvironmentSummary, GraphFilter, GraphPage, GraphSummary, JobState, JobSummary, MeasurementPlace, SessionSummary,
-    StoreListing, WorkloadSummary,
+    EnvironmentSummary, GraphSummary, JobState, JobSummary, MeasurementPlace, SessionSummary, StoreListing, TextCursor,
+    WorkloadSummary,
 };
 pub use location::DatabaseLocation;
 pub use lookup::{BestPath, BestPathCache, BestPathKey, BestPathQuery, PathChoice, RankedPath, best_path, rank_paths};

@@ -4,12 +4,31 @@ use crate::{ContentHash, EnvironmentRecord, GraphRecord, ImplementationRecord, S
 
 /// Lists rows in pages, with counts of what belongs to each.
 pub trait StoreListing {
-    /// Returns a page of graphs, those that came last first.
+    /// Returns graphs, those that came last first; at most `limit` from `offset` on.
     ///
     /// # Errors
     ///
     /// If the database fails.
-    fn graph_page(&mut self, filter: &GraphFilter) -> Result<GraphPage, StoreError>;
+    fn graph_page(&mut self, offset: u64, limit: u64) -> Result<Vec<GraphSummary>, StoreError>;
+
+    /// Returns one graph, by its `bits`, with what belongs to it.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    fn graph_summary(&mut self, graph: &ContentHash) -> Result<Option<GraphSummary>, StoreError>;
+
+    /// Reads the canonical texts of graphs and the recipes of their default paths, with the `bits` of the graph, as far as they
+    /// came after those that the cursor has passed. Whoever keeps an index of them reads each once.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    fn for_each_new_text(
+        &mut self,
+        cursor: &mut TextCursor,
+        each: &mut dyn FnMut(ContentHash, &str),
+    ) -> Result<(), StoreError>;
 
     /// Returns the recipes of a graph with the number of their measurements, defaults first; at most `limit`.
     ///
@@ -49,7 +68,15 @@ pub trait StoreListing {
     /// If the database fails.
     fn newest_sessions(&mut self, n_traces: u64) -> Result<Vec<SessionSummary>, StoreError>;
 
-    /// Returns the environments with the number of their measurements and the time of the newest.
+    /// Returns an environment, by its fingerprint.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    fn environment(&mut self, fingerprint: &ContentHash) -> Result<Option<EnvironmentRecord>, StoreError>;
+
+    /// Returns the environments with the number of their measurements and the time of the newest, for which all measurements
+    /// are counted.
     ///
     /// # Errors
     ///
@@ -64,25 +91,13 @@ pub trait StoreListing {
     fn jobs(&mut self, state: JobState, offset: u64, limit: u64) -> Result<Vec<JobSummary>, StoreError>;
 }
 
-/// Says which graphs are wanted.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct GraphFilter {
-    /// Takes those whose canonical text, or the recipe of whose default path, has this. Letters are compared as they are
-    /// by PostgreSQL, and without regard to case by SQLite.
-    pub containing: Option<String>,
-    /// Leaves out so many.
-    pub offset: u64,
-    /// Takes at most so many.
-    pub limit: u64,
-}
-
-/// Some of the graphs that a filter takes.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct GraphPage {
-    /// Counts all that the filter takes.
-    pub n_graphs: u64,
-    /// Those of this page.
-    pub graphs: Vec<GraphSummary>,
+/// Remembers which texts have been read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TextCursor {
+    /// The number of the last graph.
+    pub(crate) graph: i64,
+    /// The number of the last recipe.
+    pub(crate) implementation: i64,
 }
 
 /// A graph with counts of what belongs to it.

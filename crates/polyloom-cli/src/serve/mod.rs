@@ -11,6 +11,7 @@ mod graph_page;
 mod html;
 mod http;
 mod jobs_page;
+mod op_index;
 mod overview_page;
 mod path_page;
 mod path_view;
@@ -21,8 +22,10 @@ use crate::database::DatabasePlace;
 use crate::{CommandFailure, Outcome, print};
 use frame::{Page, PageFailure};
 use http::{PageRequest, PageResponse};
+use op_index::OpIndex;
 use polyloom_store::{ContentHash, DatabaseLocation, StoreError, open_read_only};
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
 
 #[derive(clap::Args)]
 pub(crate) struct ServeArguments {
@@ -44,10 +47,17 @@ pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
     let address = listener.local_addr().map_err(|error| failed(&error))?;
     print(format!("http://{address}/\n").as_bytes())?;
     eprintln!("{location} is shown there, to this machine alone, until Ctrl-C");
-    Err(failed(&http::serve(&listener, move |request| respond(&location, request))))
+    let index = Arc::new(OpIndex::default());
+    let (prepared, place) = (index.clone(), location.clone());
+    std::thread::spawn(move || {
+        if let Ok(mut store) = open_read_only(&place) {
+            prepared.prepare(&mut *store);
+        }
+    });
+    Err(failed(&http::serve(&listener, move |request| respond(&location, &index, request))))
 }
 
-fn respond(location: &DatabaseLocation, request: &PageRequest) -> PageResponse {
+fn respond(location: &DatabaseLocation, index: &OpIndex, request: &PageRequest) -> PageResponse {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     match path[..] {
         ["style.css"] => return asset("text/css; charset=utf-8", include_str!("style.css")),
@@ -55,7 +65,7 @@ fn respond(location: &DatabaseLocation, request: &PageRequest) -> PageResponse {
         _ => {}
     }
     let name = location.to_string();
-    let (status, page) = match page(location, request, &path) {
+    let (status, page) = match page(location, index, request, &path) {
         Ok(page) => (200, page),
         Err(PageFailure::NotFound(what)) => (404, frame::failure_page("Not found", &what)),
         Err(PageFailure::Store(error)) => {
@@ -70,14 +80,19 @@ fn asset(content_type: &'static str, body: &str) -> PageResponse {
 }
 
 /// Makes a page. The database is opened anew, so that what has failed once is tried again.
-fn page(location: &DatabaseLocation, request: &PageRequest, path: &[&str]) -> Result<Page, PageFailure> {
+fn page(
+    location: &DatabaseLocation,
+    index: &OpIndex,
+    request: &PageRequest,
+    path: &[&str],
+) -> Result<Page, PageFailure> {
     let hash = |text: &str| {
         text.parse::<ContentHash>().map_err(|_| PageFailure::NotFound(format!("`{text}` is no hash of a record.")))
     };
     let mut store = open_read_only(location)?;
     let store = &mut *store;
     match *path {
-        [] => overview_page::page(store, request),
+        [] => overview_page::page(store, index, request),
         ["graph", graph] => graph_page::page(store, request, &hash(graph)?),
         ["workload", graph, workload] => workload_page::page(store, request, &hash(graph)?, &hash(workload)?),
         ["path", graph, implementation] => path_page::page(store, &hash(graph)?, &hash(implementation)?),

@@ -5,8 +5,9 @@ use super::frame::{
 };
 use super::html::HtmlWriter;
 use super::http::{PageRequest, encode};
+use super::op_index::OpIndex;
 use super::units;
-use polyloom_store::{GraphFilter, GraphPage, SessionSummary, Store};
+use polyloom_store::{GraphSummary, SessionSummary, Store};
 use std::collections::BTreeMap;
 
 const GRAPHS_OF_PAGE: u64 = 50;
@@ -16,18 +17,32 @@ const MAX_SESSION_TRACES: u64 = 1000;
 /// A longer text to search for is none of an op's name.
 const MAX_SEARCH_LETTERS: usize = 100;
 
-pub(super) fn page(store: &mut dyn Store, request: &PageRequest) -> Result<Page, PageFailure> {
+/// Some of the graphs that are looked at.
+struct FoundGraphs {
+    n_graphs: u64,
+    graphs: Vec<GraphSummary>,
+}
+
+pub(super) fn page(store: &mut dyn Store, index: &OpIndex, request: &PageRequest) -> Result<Page, PageFailure> {
     let search: Option<String> =
         request.value("search").map(|text| text.trim().chars().take(MAX_SEARCH_LETTERS).collect());
     let search = search.filter(|text| !text.is_empty());
     let number = request.value("page").and_then(|text| text.parse().ok()).filter(|page| *page >= 1).unwrap_or(1u64);
-    let filter = GraphFilter {
-        containing: search.clone(),
-        offset: (number - 1).saturating_mul(GRAPHS_OF_PAGE),
-        limit: GRAPHS_OF_PAGE,
-    };
+    let offset = (number - 1).saturating_mul(GRAPHS_OF_PAGE);
     let counts = store.counts()?;
-    let found = store.graph_page(&filter)?;
+    let found = match &search {
+        Some(search) => {
+            let hashes = index.find(store, search)?;
+            let of_page =
+                hashes.iter().skip(usize::try_from(offset).unwrap_or(usize::MAX)).take(GRAPHS_OF_PAGE as usize);
+            let graphs: Result<Vec<_>, _> = of_page.map(|hash| store.graph_summary(hash)).collect();
+            FoundGraphs { n_graphs: hashes.len() as u64, graphs: graphs?.into_iter().flatten().collect() }
+        }
+        None => FoundGraphs {
+            n_graphs: counts.get("canonical_graphs").copied().unwrap_or_default(),
+            graphs: store.graph_page(offset, GRAPHS_OF_PAGE)?,
+        },
+    };
     let is_first = number == 1 && search.is_none();
     let sessions = if is_first { store.newest_sessions(MAX_SESSION_TRACES)? } else { Vec::new() };
     let names = session_names(store, &sessions)?;
@@ -109,7 +124,7 @@ fn write_sessions(html: &mut HtmlWriter, sessions: &[SessionSummary], names: &BT
     });
 }
 
-fn write_graphs(html: &mut HtmlWriter, found: &GraphPage, search: Option<&str>, number: u64) {
+fn write_graphs(html: &mut HtmlWriter, found: &FoundGraphs, search: Option<&str>, number: u64) {
     html.leaf("h2", &[("id", "graphs")], "Graphs");
     html.element("form", &[("class", "search"), ("action", "/"), ("method", "get"), ("role", "search")], |html| {
         html.leaf("label", &[("for", "search")], "Op");
@@ -133,7 +148,7 @@ fn write_graphs(html: &mut HtmlWriter, found: &GraphPage, search: Option<&str>, 
         html.element("p", &[("class", "muted")], |html| {
             html.text(format_args!("{} with ", units::counted(found.n_graphs, "graph")));
             html.leaf("code", &[], search);
-            html.text(" in the canonical text or in the recipe of the default path.");
+            html.text(" among the ops of the canonical text or of the default path.");
         });
     }
     if found.graphs.is_empty() {

@@ -12,7 +12,7 @@ use super::http::PageRequest;
 use super::path_view::{PathPredictor, PathView};
 use super::units;
 use polyloom_store::{
-    ChoiceReason, ContentHash, EnvironmentSummary, MachineFacts, MeasurementPlace, PathIdentity, PathVerdict,
+    ChoiceReason, ContentHash, EnvironmentRecord, MachineFacts, MeasurementPlace, PathIdentity, PathVerdict,
     RankedPath, SampleSummary, Store, TraceFilter, TraceRecord, TraceStatus, WorkloadSummary, rank_paths,
 };
 
@@ -31,7 +31,7 @@ struct WorkloadView<'a> {
     paths: Vec<ShownPath>,
     /// The newest first.
     traces: Vec<TraceRecord>,
-    environments: Vec<EnvironmentSummary>,
+    environments: Vec<EnvironmentRecord>,
     /// The choice at each place, and the median of the default in its session.
     choices: Vec<(&'a MeasurementPlace, Option<RankedPath>, Option<u64>)>,
 }
@@ -116,7 +116,12 @@ fn read_view<'a>(
         let default = chosen.as_ref().and_then(|chosen| default_median(&ranked, chosen));
         choices.push((place, chosen, default));
     }
-    let environments = store.environments()?;
+    let mut environments: Vec<EnvironmentRecord> = Vec::new();
+    for place in summary.places.iter().take(MAX_PLACES) {
+        if environments.iter().all(|known| known.fingerprint != place.environment) {
+            environments.extend(store.environment(&place.environment)?);
+        }
+    }
     Ok(WorkloadView { bits: *bits, summary, place, identity, paths, traces, environments, choices })
 }
 
@@ -131,8 +136,8 @@ fn default_median(ranked: &[RankedPath], path: &RankedPath) -> Option<u64> {
 
 impl WorkloadView<'_> {
     fn facts(&self, environment: &ContentHash) -> Option<&MachineFacts> {
-        let found = self.environments.iter().find(|each| each.environment.fingerprint == *environment);
-        found.map(|each| &each.environment.facts)
+        let found = self.environments.iter().find(|each| each.fingerprint == *environment);
+        found.map(|each| &each.facts)
     }
 
     fn shown(&self, trace: &TraceRecord) -> Option<&ShownPath> {

@@ -4,36 +4,23 @@ use super::engine::{SqlEngine, SqlRow, SqlValue};
 use super::read::{environment_row, from_json, graph, implementation_of};
 use super::{SqlStore, all, first};
 use crate::{
-    ContentHash, EnvironmentSummary, GraphFilter, GraphPage, GraphSummary, ImplementationRecord, JobState, JobSummary,
-    MeasurementPlace, SessionSummary, StoreError, StoreListing, WorkloadSummary,
+    ContentHash, EnvironmentRecord, EnvironmentSummary, GraphSummary, ImplementationRecord, JobState, JobSummary,
+    MeasurementPlace, SessionSummary, StoreError, StoreListing, TextCursor, WorkloadSummary,
 };
 
-/// A query of a page of graphs. Rows that are left out are not counted through, because the inner query takes none of
-/// their counts.
-macro_rules! graph_page {
-    ([$($condition:tt)*], $limit:literal) => {
+/// A query of graphs with counts. The inner query picks them, so that nothing is counted for those that are left out.
+macro_rules! graphs {
+    ($picked:literal) => {
         concat!(
             "SELECT g.bits_hash, g.mathematics_hash, g.canonical_text, g.mathematics_text, \
              (SELECT count(*) FROM implementations i WHERE i.graph_id = g.id), \
              (SELECT count(*) FROM workloads w WHERE w.graph_id = g.id), \
              (SELECT count(*) FROM workloads w JOIN benchmark_traces t ON t.workload_id = w.id WHERE w.graph_id = g.id), \
              (SELECT max(t.measured_at) FROM workloads w JOIN benchmark_traces t ON t.workload_id = w.id \
-             WHERE w.graph_id = g.id) \
-             FROM (SELECT g.id, g.bits_hash, g.mathematics_hash, g.canonical_text, g.mathematics_text \
-             FROM canonical_graphs g ",
-            $($condition)*,
-            " ORDER BY g.id DESC ",
-            $limit,
+             WHERE w.graph_id = g.id) FROM (",
+            $picked,
             ") g ORDER BY g.id DESC"
         )
-    };
-}
-
-/// The condition of a search.
-macro_rules! containing {
-    () => {
-        "WHERE g.canonical_text LIKE ?1 ESCAPE '!' OR EXISTS (SELECT 1 FROM implementations i \
-         WHERE i.graph_id = g.id AND i.is_default = 1 AND i.recipe LIKE ?1 ESCAPE '!')"
     };
 }
 
@@ -50,18 +37,6 @@ macro_rules! workloads {
              ORDER BY w.id DESC, newest DESC, e.fingerprint, t.policy"
         )
     };
-}
-
-/// Returns a pattern of LIKE for what contains a text, whose own wild cards stand for themselves.
-fn pattern(text: &str) -> String {
-    let mut pattern = String::from("%");
-    for c in text.chars().filter(|c| *c != '\0') {
-        if matches!(c, '%' | '_' | '!') {
-            pattern.push('!');
-        }
-        pattern.push(c);
-    }
-    pattern + "%"
 }
 
 fn graph_summary(row: &dyn SqlRow) -> Result<GraphSummary, StoreError> {
@@ -102,25 +77,34 @@ fn read_workloads(
 }
 
 impl<E: SqlEngine> StoreListing for SqlStore<E> {
-    fn graph_page(&mut self, filter: &GraphFilter) -> Result<GraphPage, StoreError> {
-        let (offset, limit) = (filter.offset.into(), filter.limit.into());
-        let engine = &mut self.engine;
-        let (n_graphs, graphs) = match filter.containing.as_deref().map(pattern) {
-            None => (
-                first(engine, "SELECT count(*) FROM canonical_graphs", &[], |row| row.count(0))?,
-                all(engine, graph_page!([""], "LIMIT ?1 OFFSET ?2"), &[limit, offset], graph_summary)?,
-            ),
-            Some(pattern) => {
-                let pattern = SqlValue::from(&*pattern);
-                let count = concat!("SELECT count(*) FROM canonical_graphs g ", containing!());
-                let page = graph_page!([containing!()], "LIMIT ?2 OFFSET ?3");
-                (
-                    first(engine, count, &[pattern], |row| row.count(0))?,
-                    all(engine, page, &[pattern, limit, offset], graph_summary)?,
-                )
-            }
-        };
-        Ok(GraphPage { n_graphs: n_graphs.unwrap_or_default(), graphs })
+    fn graph_page(&mut self, offset: u64, limit: u64) -> Result<Vec<GraphSummary>, StoreError> {
+        let sql = graphs!("SELECT * FROM canonical_graphs ORDER BY id DESC LIMIT ?1 OFFSET ?2");
+        all(&mut self.engine, sql, &[limit.into(), offset.into()], graph_summary)
+    }
+
+    fn graph_summary(&mut self, graph: &ContentHash) -> Result<Option<GraphSummary>, StoreError> {
+        let sql = graphs!("SELECT * FROM canonical_graphs WHERE bits_hash = ?1");
+        first(&mut self.engine, sql, &[graph.into()], graph_summary)
+    }
+
+    fn for_each_new_text(
+        &mut self,
+        cursor: &mut TextCursor,
+        each: &mut dyn FnMut(ContentHash, &str),
+    ) -> Result<(), StoreError> {
+        let graphs = "SELECT id, bits_hash, canonical_text FROM canonical_graphs WHERE id > ?1 ORDER BY id";
+        self.engine.query(graphs, &[cursor.graph.into()], &mut |row| {
+            each(row.hash(1)?, row.text(2)?);
+            cursor.graph = row.integer(0)?;
+            Ok(())
+        })?;
+        let recipes = "SELECT i.id, g.bits_hash, i.recipe FROM implementations i \
+                       JOIN canonical_graphs g ON g.id = i.graph_id WHERE i.id > ?1 AND i.is_default = 1 ORDER BY i.id";
+        self.engine.query(recipes, &[cursor.implementation.into()], &mut |row| {
+            each(row.hash(1)?, row.text(2)?);
+            cursor.implementation = row.integer(0)?;
+            Ok(())
+        })
     }
 
     fn implementations_of(
@@ -203,6 +187,11 @@ impl<E: SqlEngine> StoreListing for SqlStore<E> {
         Ok(sessions)
     }
 
+    fn environment(&mut self, fingerprint: &ContentHash) -> Result<Option<EnvironmentRecord>, StoreError> {
+        let sql = "SELECT id, fingerprint, facts FROM environments WHERE fingerprint = ?1";
+        first(&mut self.engine, sql, &[fingerprint.into()], environment_row)
+    }
+
     fn environments(&mut self) -> Result<Vec<EnvironmentSummary>, StoreError> {
         let sql = "SELECT e.id, e.fingerprint, e.facts, t.n, t.newest FROM environments e LEFT JOIN \
                    (SELECT environment_id, count(*) AS n, max(measured_at) AS newest FROM benchmark_traces \
@@ -239,15 +228,5 @@ impl<E: SqlEngine> StoreListing for SqlStore<E> {
                 reason: row.text_or_null(13)?.map(str::to_owned),
             })
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::pattern;
-
-    #[test]
-    fn wild_cards_stand_for_themselves() {
-        assert_eq!(pattern("50%_x!\0"), "%50!%!_x!!%");
     }
 }

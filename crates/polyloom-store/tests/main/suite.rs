@@ -3,9 +3,9 @@
 use crate::database::TestDatabase;
 use crate::records::{environment, failed, graph, hash, implementation, trace, with_traces, workload, world};
 use polyloom_store::{
-    BestPath, BestPathCache, BestPathKey, BestPathQuery, ChoiceReason, ContentHash, GraphFilter, Job, JobCounts,
-    JobRequest, JobState, JobSummary, LeaseOutcome, MeasuredPath, PathIdentity, PathVerdict, PutCounts, Store,
-    StoreError, StoreRecord, TraceFilter, TraceStatus, TunerFormat, WorkloadSummary, best_path, create,
+    BestPath, BestPathCache, BestPathKey, BestPathQuery, ChoiceReason, ContentHash, Job, JobCounts, JobRequest,
+    JobState, JobSummary, LeaseOutcome, MeasuredPath, PathIdentity, PathVerdict, PutCounts, Store, StoreError,
+    StoreRecord, TextCursor, TraceFilter, TraceStatus, TunerFormat, WorkloadSummary, best_path, create,
     export_for_tuners, export_jsonl, import_jsonl, migrate, open, open_read_only, rank_paths,
 };
 use std::collections::BTreeSet;
@@ -260,23 +260,29 @@ fn what_a_database_holds_is_listed(database: &TestDatabase) {
     let noisy = failed(trace(8, 512, "slow", 70), TraceStatus::TooNoisy);
     let newest = noisy.measured_at;
     store.put(&with_traces([trace(0, 512, "fast", 100), trace(8, 512, "fast", 50), noisy])).unwrap();
-    let page = |store: &mut dyn Store, containing: Option<&str>, offset, limit| {
-        let containing = containing.map(str::to_owned);
-        let page = store.graph_page(&GraphFilter { containing, offset, limit }).unwrap();
-        (page.n_graphs, page.graphs)
-    };
-    let (n_graphs, graphs) = page(&mut *store, None, 0, 9);
-    assert_eq!((n_graphs, graphs[0].graph.clone(), graphs.len()), (2, graph("matmul, other bits"), 2));
+    let graphs = store.graph_page(0, 9).unwrap();
+    assert_eq!((graphs[0].graph.clone(), graphs.len()), (graph("matmul, other bits"), 2));
     let summary = &graphs[1];
     assert_eq!(summary.graph, graph("matmul"));
     assert_eq!((summary.n_implementations, summary.n_workloads, summary.n_traces), (3, 2, 3));
     assert_eq!((summary.measured_at, graphs[0].measured_at), (Some(newest), None));
-    assert_eq!(page(&mut *store, None, 1, 1), (2, graphs[1..].to_vec()));
-    // The recipe of the default path counts, and signs of patterns stand for themselves.
-    assert_eq!(page(&mut *store, Some("other"), 0, 9), (1, graphs[..1].to_vec()));
-    assert_eq!(page(&mut *store, Some("llvm"), 0, 9), (1, graphs[1..].to_vec()));
-    assert_eq!(page(&mut *store, Some("mat%ul"), 0, 9), (0, Vec::new()));
-    assert_eq!(page(&mut *store, Some("' OR 1=1 --"), 0, 9), (0, Vec::new()));
+    assert_eq!(store.graph_page(1, 1).unwrap(), graphs[1..]);
+    assert_eq!(store.graph_summary(&hash("matmul")).unwrap().as_ref(), Some(summary));
+    assert_eq!(store.graph_summary(&hash("none")).unwrap(), None);
+
+    // Texts are read once: those of graphs, and recipes of default paths alone.
+    let mut cursor = TextCursor::default();
+    let mut new_texts = |store: &mut dyn Store| {
+        let mut texts = Vec::new();
+        store.for_each_new_text(&mut cursor, &mut |bits, text| texts.push((bits, text.to_owned()))).unwrap();
+        texts
+    };
+    let read = new_texts(&mut *store);
+    let found: Vec<_> = read.iter().map(|(bits, text)| (*bits, text.contains("llvm"))).collect();
+    assert_eq!(found, [(hash("matmul"), false), (hash("matmul, other bits"), false), (hash("matmul"), true)]);
+    store.put(&[graph("sum").into()]).unwrap();
+    assert_eq!(new_texts(&mut *store), [(hash("sum"), "sum".to_owned())]);
+    assert_eq!(new_texts(&mut *store), []);
 
     let implementations = store.implementations_of(&hash("matmul"), 9).unwrap();
     let tiles: Vec<_> = implementations.iter().map(|(each, n)| (tile(&each.recipe), each.is_default, *n)).collect();
@@ -304,6 +310,8 @@ fn what_a_database_holds_is_listed(database: &TestDatabase) {
     let environments = store.environments().unwrap();
     let found: Vec<_> = environments.iter().map(|each| (each.environment.fingerprint, each.n_traces)).collect();
     assert_eq!(found, [(fast, 2), (slow, 1)]);
+    assert_eq!(store.environment(&slow).unwrap(), Some(environment("slow")));
+    assert_eq!(store.environment(&hash("none")).unwrap(), None);
 }
 
 fn jobs_are_listed_by_state(database: &TestDatabase) {
