@@ -18,7 +18,7 @@ FEATURES := polyloom/compute polyloom-cli/compute polyloom-filetests/compute
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
 PYTHON_SOURCES := $(shell find python/polyloom -name '*.py' -o -name '*.pyi' 2>/dev/null)
 
-.PHONY: help setup develop develop-release demo test test-torch test-ray test-gpu lint bench bench-peers docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python fuzz-capture fuzz-fuse fuzz-graphs exit-soak stubs warp-names warp-corpus warp-tests clean
+.PHONY: help setup develop develop-release demo test test-torch test-ray test-pages test-gpu lint bench bench-peers docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python fuzz-capture fuzz-fuse fuzz-graphs exit-soak stubs warp-names warp-corpus warp-tests clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -88,6 +88,10 @@ test-torch: $(STAMPS)/develop  ## tests with PyTorch, which is installed for the
 test-ray: $(STAMPS)/develop  ## tests of data sets made on a Ray cluster, which is installed for them
 	$(TEST_BIN)/python -m pip install --quiet --disable-pip-version-check ray
 	$(TEST_BIN)/python -m pytest tests/python/test_synth_ray.py
+
+test-pages: $(STAMPS)/develop  ## tests of `polyloom db serve` in Chromium, which is installed for them through apt, as root
+	@scripts/setup_system.sh chromium fonts-dejavu-core
+	POLYLOOM_REQUIRE_CHROMIUM=1 $(TEST_BIN)/python -m pytest tests/python/test_db_serve.py
 
 test-gpu: $(STAMPS)/develop  ## tests on an NVIDIA GPU, and on its simulator; GPU_TESTING.md says more
 	$(TEST_BIN)/python -m pytest tests/gpu

@@ -1,5 +1,6 @@
-//! `polyloom db`: the benchmark database is made, migrated, checked, and carried elsewhere.
+//! `polyloom db`: the benchmark database is made, migrated, checked, carried elsewhere, and shown (`serve`).
 
+use crate::serve::{self, ServeArguments};
 use crate::{CommandFailure, Outcome, print, print_json};
 use clap::{Subcommand, ValueEnum};
 use polyloom_store::{
@@ -29,6 +30,8 @@ pub(crate) enum DatabaseCommand {
     Import(ImportArguments),
     /// Compare everything with its hashes, checksums and summaries
     Check(DatabaseArguments),
+    /// Show the database in a browser of this machine: graphs, paths, times, choices and why. Nothing is written
+    Serve(ServeArguments),
 }
 
 #[derive(clap::Args)]
@@ -41,7 +44,7 @@ pub(crate) struct DatabaseArguments {
 }
 
 #[derive(clap::Args)]
-struct DatabasePlace {
+pub(crate) struct DatabasePlace {
     /// A file of SQLite, or postgres://USER@HOST/NAME; by default POLYLOOM_DATABASE, or a file in the data directory
     #[arg(long, value_name = "PLACE")]
     database: Option<String>,
@@ -91,7 +94,7 @@ impl From<StoreError> for CommandFailure {
 }
 
 impl DatabasePlace {
-    fn location(&self) -> Result<DatabaseLocation, CommandFailure> {
+    pub(crate) fn location(&self) -> Result<DatabaseLocation, CommandFailure> {
         let given = self.database.as_deref().map(DatabaseLocation::parse);
         given.or_else(DatabaseLocation::from_env).ok_or_else(|| {
             CommandFailure::Failed(
@@ -109,6 +112,7 @@ pub(crate) fn run(command: &DatabaseCommand) -> Outcome {
         DatabaseCommand::Export(arguments) => export(arguments),
         DatabaseCommand::Import(arguments) => import(arguments),
         DatabaseCommand::Check(arguments) => check(arguments),
+        DatabaseCommand::Serve(arguments) => serve::run(arguments),
     }
 }
 

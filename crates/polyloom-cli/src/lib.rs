@@ -13,6 +13,7 @@ mod fuse;
 mod kernel_file;
 mod run;
 mod run_ptx;
+mod serve;
 mod simulate;
 mod types;
 mod value;
@@ -49,7 +50,7 @@ enum CliCommand {
     Fuse(fuse::FuseCommand),
     /// Run a kernel on arguments given on the command line
     Run(run::RunArguments),
-    /// Make, migrate, check and merge the benchmark database
+    /// Make, migrate, check, merge and show the benchmark database
     #[command(subcommand)]
     Db(database::DatabaseCommand),
     /// Make data sets of kernels with their code

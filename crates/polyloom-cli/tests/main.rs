@@ -2,6 +2,7 @@
 
 mod database;
 mod dataset;
+mod serve;
 
 use std::process::{Command, Output};
 use tempfile::TempDir;

@@ -29,6 +29,7 @@ mod builder;
 pub mod canonical;
 pub mod cost;
 mod decompose;
+pub mod drawing;
 mod equation;
 pub mod equivalence;
 mod error;

@@ -24,6 +24,7 @@ mod content_hash;
 mod error;
 mod exchange;
 mod kernel_tuner;
+mod listing;
 mod location;
 mod lookup;
 mod machine;
@@ -33,13 +34,17 @@ mod samples;
 mod sql;
 mod store;
 
-pub use choice::{ChoiceReason, MeasuredPath};
+pub use choice::{ChoiceReason, MeasuredPath, PathVerdict};
 pub use content_hash::{ContentHash, ContentHashError};
 pub use error::StoreError;
 pub use exchange::{export_jsonl, import_jsonl};
 pub use kernel_tuner::{TunerFile, TunerFormat, export_for_tuners};
+pub use listing::{
+    EnvironmentSummary, GraphSummary, JobState, JobSummary, MeasurementPlace, SessionSummary, StoreListing, TextCursor,
+    WorkloadSummary,
+};
 pub use location::DatabaseLocation;
-pub use lookup::{BestPath, BestPathCache, BestPathKey, BestPathQuery, PathChoice, best_path};
+pub use lookup::{BestPath, BestPathCache, BestPathKey, BestPathQuery, PathChoice, RankedPath, best_path, rank_paths};
 pub use machine::{CacheFacts, CpuFacts, GpuFacts, MachineFacts, SystemFacts};
 pub use migration::SchemaState;
 pub use record::{

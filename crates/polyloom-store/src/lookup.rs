@@ -1,8 +1,9 @@
 //! The best path for a graph, a workload and an environment, and a cache of such answers in the process.
 
-use crate::choice::choose;
+use crate::choice::{choose, judge};
 use crate::{
-    ChoiceReason, ContentHash, ImplementationRecord, MeasuredPath, PathIdentity, Store, StoreError, WorkloadRecord,
+    ChoiceReason, ContentHash, ImplementationRecord, MeasuredPath, PathIdentity, PathVerdict, Store, StoreError,
+    WorkloadRecord,
 };
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,25 +115,86 @@ fn choice(
     is_current: &mut dyn FnMut(&ImplementationRecord, &MeasuredPath) -> bool,
 ) -> Result<Option<PathChoice>, StoreError> {
     let mut measured = store.measured(query, workload)?;
-    loop {
-        let is_allowed = |path: &MeasuredPath| match path.identity {
+    let mut stale = Vec::new();
+    choose_current(store, query, &mut measured, &mut stale, is_current)
+}
+
+impl BestPathQuery {
+    /// Returns true if the results of a path are as near to the graph's as the query asks.
+    fn allows(&self, path: &MeasuredPath) -> bool {
+        match path.identity {
             PathIdentity::Bits => true,
             PathIdentity::Mathematics => {
-                let is_near = query.max_error.is_none_or(|max| path.error.is_some_and(|error| error <= max));
-                query.identity == PathIdentity::Mathematics && is_near
+                let is_near = self.max_error.is_none_or(|max| path.error.is_some_and(|error| error <= max));
+                self.identity == PathIdentity::Mathematics && is_near
             }
-        };
-        let Some((path, reason)) = choose(&measured, &is_allowed) else { return Ok(None) };
+        }
+    }
+}
+
+/// Chooses among measurements, and moves those of code that would be chosen and is not current to `stale`.
+fn choose_current(
+    store: &mut dyn Store,
+    query: &BestPathQuery,
+    measured: &mut Vec<MeasuredPath>,
+    stale: &mut Vec<MeasuredPath>,
+    is_current: &mut dyn FnMut(&ImplementationRecord, &MeasuredPath) -> bool,
+) -> Result<Option<PathChoice>, StoreError> {
+    loop {
+        let Some((path, reason)) = choose(measured, &|path| query.allows(path)) else { return Ok(None) };
         let path = path.clone();
         let implementation = store.implementation(&query.graph, &path.implementation)?;
         match implementation.filter(|implementation| is_current(implementation, &path)) {
             Some(implementation) => return Ok(Some(PathChoice { implementation, measured: path, reason })),
             // Each time some measurements are fewer.
             None => {
-                measured.retain(|each| (each.implementation, each.code_hash) != (path.implementation, path.code_hash))
+                let is_of_it = |each: &mut MeasuredPath| {
+                    (each.implementation, each.code_hash) == (path.implementation, path.code_hash)
+                };
+                stale.extend(measured.extract_if(.., is_of_it));
             }
         }
     }
+}
+
+/// A path that has been measured, as it stands among the others.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RankedPath {
+    /// The recipe.
+    pub implementation: ImplementationRecord,
+    /// The measurement by which it is judged.
+    pub measured: MeasuredPath,
+    /// Says how it stands, and why.
+    pub verdict: PathVerdict,
+    /// Its part of the default's time in one session, if one has both.
+    pub ratio: Option<f64>,
+}
+
+/// Returns all code that is measured of the query's graph and workload in its environment, with how it stands: the fastest
+/// first, then what was not compared with a default, then what may not run. The chosen one, if there is any, is what
+/// [`best_path`] answers. Whatever shows a choice to people takes it from here.
+///
+/// # Errors
+///
+/// If the database fails.
+pub fn rank_paths(
+    store: &mut dyn Store,
+    query: &BestPathQuery,
+    is_current: &mut dyn FnMut(&ImplementationRecord, &MeasuredPath) -> bool,
+) -> Result<Vec<RankedPath>, StoreError> {
+    let mut measured = store.measured(query, &query.workload.hash())?;
+    let mut stale = Vec::new();
+    choose_current(store, query, &mut measured, &mut stale, is_current)?;
+    let judged = judge(&measured, &|path| query.allows(path));
+    let stale = judge(&stale, &|_| true).into_iter().map(|(path, ..)| (path, PathVerdict::Stale, None));
+    let mut paths = Vec::new();
+    for (measured, verdict, ratio) in judged.into_iter().chain(stale) {
+        // Rows are never deleted, so that each is there.
+        if let Some(implementation) = store.implementation(&query.graph, &measured.implementation)? {
+            paths.push(RankedPath { implementation, measured, verdict, ratio });
+        }
+    }
+    Ok(paths)
 }
 
 /// Identifies a query. Callers make it once for each place that asks.

@@ -7,7 +7,7 @@ use crate::sql::postgres::PostgresEngine;
 use crate::sql::sqlite::{FileAccess, SqliteEngine};
 use crate::{
     BestPathQuery, ContentHash, DatabaseLocation, GraphRecord, ImplementationRecord, MeasuredPath, StoreError,
-    StoreRecord, TraceRecord, WorkloadRecord,
+    StoreListing, StoreRecord, TraceRecord, WorkloadRecord,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// A connection to a benchmark database, of one process and one thread: each thread opens its own. After a fork the
 /// child's calls open a connection of the child's.
-pub trait Store: Send {
+pub trait Store: StoreListing + Send {
     /// Writes records in one transaction: all of them are in the database when this returns, or none. What is there
     /// already is not written again.
     ///

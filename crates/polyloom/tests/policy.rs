@@ -55,6 +55,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("rustc_apfloat", &["polyloom-ptx"]),
     ("cudarc", &["polyloom-runtime"]),
     ("egg", &["polyloom-graph"]),
+    ("httparse", &["polyloom-cli"]),
     ("libloading", &["polyloom-runtime"]),
     ("postgres", &["polyloom-store"]),
     ("rusqlite", &["polyloom-store"]),

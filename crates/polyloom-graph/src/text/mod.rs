@@ -15,3 +15,5 @@ mod parse;
 mod print;
 
 pub use parse::parse_graph;
+pub(crate) use parse::split_list;
+pub(crate) use print::number_text;

@@ -106,7 +106,7 @@ impl<'t> GraphReader<'t> {
 }
 
 /// Splits at commas that stand in no brackets and no quotes.
-fn split_list(text: &str) -> Vec<&str> {
+pub(crate) fn split_list(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut depth, mut start, mut is_quoted) = (0i32, 0, false);
     for (index, c) in text.char_indices() {

@@ -28,7 +28,8 @@ impl fmt::Display for Graph {
     }
 }
 
-fn number_text(dtype: Scalar, bits: u64) -> String {
+/// Returns the digits of a number, which read back as the same bits.
+pub(crate) fn number_text(dtype: Scalar, bits: u64) -> String {
     match dtype {
         Scalar::Bool => (bits != 0).to_string(),
         _ if dtype.is_unsigned_int() => bits.to_string(),

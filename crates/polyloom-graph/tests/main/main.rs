@@ -4,6 +4,7 @@ mod accuracy;
 mod costs;
 mod decision;
 mod decomposition;
+mod drawing;
 mod equivalence;
 mod errors;
 mod fake_device;

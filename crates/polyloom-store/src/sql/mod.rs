@@ -7,6 +7,7 @@ pub(crate) mod postgres;
 pub(crate) mod sqlite;
 
 mod check;
+mod listing;
 mod queue;
 mod read;
 mod write;

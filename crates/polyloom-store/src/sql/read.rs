@@ -39,23 +39,33 @@ pub(crate) const MEASURED_ENVIRONMENTS: &str = "SELECT e.fingerprint, max(t.meas
     JOIN environments e ON e.id = t.environment_id \
     WHERE g.bits_hash = ?1 GROUP BY e.fingerprint ORDER BY newest DESC, e.fingerprint LIMIT ?4";
 
-/// A query of traces with all that refers to other tables by hashes; the check reads the columns after `runner`.
+/// A query of traces with all that refers to other tables by hashes; the check reads the columns after `runner`. Traces are joined
+/// by their workload, because no index has them by their graph.
 macro_rules! traces_where {
     ($condition:literal) => {
         concat!(
             "SELECT t.id, g.bits_hash, i.recipe_hash, w.workload_hash, e.fingerprint, t.policy, t.code_hash, t.session, \
              t.status, t.reason, t.warm_ups, t.samples, t.error, t.observations, t.measured_at, t.runner, t.trace_hash, \
              t.n_samples, t.median_ps, t.mad_ps \
-             FROM benchmark_traces t \
-             JOIN canonical_graphs g ON g.id = t.graph_id \
+             FROM canonical_graphs g \
+             JOIN workloads w ON w.graph_id = g.id \
+             JOIN benchmark_traces t ON t.workload_id = w.id \
              JOIN implementations i ON i.id = t.implementation_id \
-             JOIN workloads w ON w.id = t.workload_id \
              JOIN environments e ON e.id = t.environment_id WHERE ",
             $condition
         )
     };
 }
 
+pub(crate) const TRACES_OF_GRAPH: &str =
+    traces_where!("g.bits_hash = ?1 ORDER BY t.measured_at DESC, t.id DESC LIMIT ?2");
+pub(crate) const TRACES_OF_WORKLOAD: &str =
+    traces_where!("g.bits_hash = ?1 AND w.workload_hash = ?2 ORDER BY t.measured_at DESC, t.id DESC LIMIT ?3");
+pub(crate) const TRACES_IN_ENVIRONMENT: &str =
+    traces_where!("g.bits_hash = ?1 AND e.fingerprint = ?2 ORDER BY t.measured_at DESC, t.id DESC LIMIT ?3");
+pub(crate) const TRACES_OF_WORKLOAD_IN_ENVIRONMENT: &str = traces_where!(
+    "g.bits_hash = ?1 AND w.workload_hash = ?2 AND e.fingerprint = ?3 ORDER BY t.measured_at DESC, t.id DESC LIMIT ?4"
+);
 pub(super) const TRACE_PAGE: &str = traces_where!("t.id > ?1 ORDER BY t.id LIMIT ?2");
 
 fn identity(row: &dyn SqlRow, column: usize) -> Result<PathIdentity, StoreError> {
@@ -99,7 +109,11 @@ pub(super) fn implementation(
     first(engine, sql, &[graph.into(), hash.into()], |row| implementation_of(row, *graph, 0))
 }
 
-fn implementation_of(row: &dyn SqlRow, graph: ContentHash, column: usize) -> Result<ImplementationRecord, StoreError> {
+pub(super) fn implementation_of(
+    row: &dyn SqlRow,
+    graph: ContentHash,
+    column: usize,
+) -> Result<ImplementationRecord, StoreError> {
     let version = row.integer(column + 1)?;
     Ok(ImplementationRecord {
         graph,
@@ -188,24 +202,10 @@ pub(super) fn traces(engine: &mut impl SqlEngine, filter: &TraceFilter) -> Resul
     let (graph, workload, environment) = (&filter.graph, filter.workload.as_ref(), filter.environment.as_ref());
     // Each has parameters of its own, because a condition on an absent one would hide the index of the other.
     let (sql, hashes) = match (workload, environment) {
-        (None, None) => {
-            (traces_where!("g.bits_hash = ?1 ORDER BY t.measured_at DESC, t.id DESC LIMIT ?2"), vec![graph])
-        }
-        (Some(workload), None) => (
-            traces_where!("g.bits_hash = ?1 AND w.workload_hash = ?2 ORDER BY t.measured_at DESC, t.id DESC LIMIT ?3"),
-            vec![graph, workload],
-        ),
-        (None, Some(environment)) => (
-            traces_where!("g.bits_hash = ?1 AND e.fingerprint = ?2 ORDER BY t.measured_at DESC, t.id DESC LIMIT ?3"),
-            vec![graph, environment],
-        ),
-        (Some(workload), Some(environment)) => (
-            traces_where!(
-                "g.bits_hash = ?1 AND w.workload_hash = ?2 AND e.fingerprint = ?3 ORDER BY t.measured_at DESC, t.id DESC \
-                 LIMIT ?4"
-            ),
-            vec![graph, workload, environment],
-        ),
+        (None, None) => (TRACES_OF_GRAPH, vec![graph]),
+        (Some(workload), None) => (TRACES_OF_WORKLOAD, vec![graph, workload]),
+        (None, Some(environment)) => (TRACES_IN_ENVIRONMENT, vec![graph, environment]),
+        (Some(workload), Some(environment)) => (TRACES_OF_WORKLOAD_IN_ENVIRONMENT, vec![graph, workload, environment]),
     };
     let limit = filter.limit.unwrap_or(i64::MAX.unsigned_abs());
     let parameters: Vec<SqlValue<'_>> =

@@ -298,6 +298,10 @@ mod tests {
             (read::MEASURED_WORKLOADS, "benchmark_traces_by_key (workload_id=? AND environment_id=? AND policy=?)"),
             (read::MEASURED_ENVIRONMENTS, "benchmark_traces_by_key (workload_id=?)"),
             (read::TRACE_PAGE, "INTEGER PRIMARY KEY (rowid>?)"),
+            (read::TRACES_OF_GRAPH, "benchmark_traces_by_key (workload_id=?)"),
+            (read::TRACES_OF_WORKLOAD, "benchmark_traces_by_key (workload_id=?)"),
+            (read::TRACES_IN_ENVIRONMENT, "benchmark_traces_by_key (workload_id=? AND environment_id=?)"),
+            (read::TRACES_OF_WORKLOAD_IN_ENVIRONMENT, "benchmark_traces_by_key (workload_id=? AND environment_id=?)"),
             (take_over, "leases_expiring (environment_id=? AND leased_until<?)"),
             (take, "leases_waiting (environment_id=?)"),
         ];

@@ -4,8 +4,9 @@ use crate::database::TestDatabase;
 use crate::records::{environment, failed, graph, hash, implementation, trace, with_traces, workload, world};
 use polyloom_store::{
     BestPath, BestPathCache, BestPathKey, BestPathQuery, ChoiceReason, ContentHash, Job, JobCounts, JobRequest,
-    LeaseOutcome, PathIdentity, PutCounts, Store, StoreError, StoreRecord, TraceFilter, TraceStatus, TunerFormat,
-    best_path, create, export_for_tuners, export_jsonl, import_jsonl, migrate, open, open_read_only,
+    JobState, JobSummary, LeaseOutcome, MeasuredPath, PathIdentity, PathVerdict, PutCounts, Store, StoreError,
+    StoreRecord, TextCursor, TraceFilter, TraceStatus, TunerFormat, WorkloadSummary, best_path, create,
+    export_for_tuners, export_jsonl, import_jsonl, migrate, open, open_read_only, rank_paths,
 };
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -38,6 +39,9 @@ suite!(
     what_contradicts_itself_is_refused,
     the_best_path_beats_the_default,
     stale_code_is_not_chosen,
+    ranked_paths_agree_with_the_choice,
+    what_a_database_holds_is_listed,
+    jobs_are_listed_by_state,
     rounding_is_allowed_by_the_caller_alone,
     the_nearest_workload_is_marked,
     another_environment_gives_hints,
@@ -223,6 +227,108 @@ fn stale_code_is_not_chosen(database: &TestDatabase) {
     assert_eq!(asked, [hash("code 8"), hash("code 16")]);
     let none = best_path(&mut *store, &query(512, "fast"), &mut |_, _| false).unwrap();
     assert_eq!(none, BestPath::Unknown);
+}
+
+fn ranked_paths_agree_with_the_choice(database: &TestDatabase) {
+    let mut store = database.create();
+    let mut rounds = implementation(32);
+    rounds.identity = PathIdentity::Mathematics;
+    let traces =
+        [trace(0, 512, "fast", 100), trace(8, 512, "fast", 50), failed(trace(16, 512, "fast", 10), TraceStatus::Wrong)];
+    store.put(&with_traces(traces)).unwrap();
+    store.put(&[rounds.into(), trace(32, 512, "fast", 40).into()]).unwrap();
+    let mut ranked = |query: &BestPathQuery, stale: &str| {
+        let is_current = &mut |_: &_, measured: &MeasuredPath| measured.code_hash != hash(stale);
+        let best = best_path(&mut *store, query, is_current).unwrap();
+        let paths = rank_paths(&mut *store, query, is_current).unwrap();
+        let chosen = paths.iter().find(|path| matches!(path.verdict, PathVerdict::Chosen(_))).unwrap();
+        assert_eq!(measured_tile(&best), tile(&chosen.implementation.recipe));
+        paths.iter().map(|path| (tile(&path.implementation.recipe), path.verdict)).collect::<Vec<_>>()
+    };
+    let [wins, loses] = [ranked(&query(512, "fast"), ""), ranked(&query(512, "fast"), "code 8")];
+    assert!(matches!(wins[0], (8, PathVerdict::Chosen(ChoiceReason::Wins { .. }))), "{wins:?}");
+    let others = [(0, PathVerdict::Default), (32, PathVerdict::NotAllowed), (16, PathVerdict::Wrong)];
+    assert_eq!(wins[1..], others);
+    assert_eq!(loses[0], (0, PathVerdict::Chosen(ChoiceReason::DefaultStands)));
+    assert_eq!(loses[3], (8, PathVerdict::Stale));
+    let any = ranked(&BestPathQuery { identity: PathIdentity::Mathematics, ..query(512, "fast") }, "");
+    assert!(matches!(any[0], (32, PathVerdict::Chosen(_))) && any[1] == (8, PathVerdict::Slower), "{any:?}");
+}
+
+fn what_a_database_holds_is_listed(database: &TestDatabase) {
+    let mut store = database.create();
+    let noisy = failed(trace(8, 512, "slow", 70), TraceStatus::TooNoisy);
+    let newest = noisy.measured_at;
+    store.put(&with_traces([trace(0, 512, "fast", 100), trace(8, 512, "fast", 50), noisy])).unwrap();
+    let graphs = store.graph_page(0, 9).unwrap();
+    assert_eq!((graphs[0].graph.clone(), graphs.len()), (graph("matmul, other bits"), 2));
+    let summary = &graphs[1];
+    assert_eq!(summary.graph, graph("matmul"));
+    assert_eq!((summary.n_implementations, summary.n_workloads, summary.n_traces), (3, 2, 3));
+    assert_eq!((summary.measured_at, graphs[0].measured_at), (Some(newest), None));
+    assert_eq!(store.graph_page(1, 1).unwrap(), graphs[1..]);
+    assert_eq!(store.graph_summary(&hash("matmul")).unwrap().as_ref(), Some(summary));
+    assert_eq!(store.graph_summary(&hash("none")).unwrap(), None);
+
+    // Texts are read once: those of graphs, and recipes of default paths alone.
+    let mut cursor = TextCursor::default();
+    let mut new_texts = |store: &mut dyn Store| {
+        let mut texts = Vec::new();
+        store.for_each_new_text(&mut cursor, &mut |bits, text| texts.push((bits, text.to_owned()))).unwrap();
+        texts
+    };
+    let read = new_texts(&mut *store);
+    let found: Vec<_> = read.iter().map(|(bits, text)| (*bits, text.contains("llvm"))).collect();
+    assert_eq!(found, [(hash("matmul"), false), (hash("matmul, other bits"), false), (hash("matmul"), true)]);
+    store.put(&[graph("sum").into()]).unwrap();
+    assert_eq!(new_texts(&mut *store), [(hash("sum"), "sum".to_owned())]);
+    assert_eq!(new_texts(&mut *store), []);
+
+    let implementations = store.implementations_of(&hash("matmul"), 9).unwrap();
+    let tiles: Vec<_> = implementations.iter().map(|(each, n)| (tile(&each.recipe), each.is_default, *n)).collect();
+    assert_eq!(tiles, [(0, true, 1), (8, false, 2), (16, false, 0)]);
+    assert_eq!(store.implementations_of(&hash("matmul"), 1).unwrap().len(), 1);
+
+    let workloads = store.workloads_of(&hash("matmul"), 0, 9).unwrap();
+    let places = |summary: &WorkloadSummary| {
+        let places = summary.places.iter();
+        places.map(|place| (place.environment, place.n_traces, place.n_failed)).collect::<Vec<_>>()
+    };
+    let [fast, slow] = ["fast", "slow"].map(|model| environment(model).fingerprint);
+    assert_eq!(workloads.iter().map(|each| each.hash).collect::<Vec<_>>(), [1024, 512].map(|n| workload(n).hash()));
+    assert_eq!((places(&workloads[0]), places(&workloads[1])), (Vec::new(), vec![(slow, 1, 1), (fast, 2, 0)]));
+    assert_eq!(store.workload(&hash("matmul"), &workload(512).hash()).unwrap().as_ref(), Some(&workloads[1]));
+    assert_eq!(store.workload(&hash("matmul"), &hash("none")).unwrap(), None);
+    assert_eq!(store.workloads_of(&hash("matmul"), 1, 1).unwrap(), workloads[1..]);
+
+    let sessions = store.newest_sessions(100).unwrap();
+    let found: Vec<_> = sessions.iter().map(|each| (each.environment, each.n_traces, each.n_failed)).collect();
+    assert_eq!(found, [(slow, 1, 1), (fast, 2, 0)]);
+    assert_eq!((&*sessions[0].session, &*sessions[0].cpu, sessions[0].measured_at), ("monday", "slow", newest));
+    assert_eq!(store.newest_sessions(1).unwrap().len(), 1);
+
+    let environments = store.environments().unwrap();
+    let found: Vec<_> = environments.iter().map(|each| (each.environment.fingerprint, each.n_traces)).collect();
+    assert_eq!(found, [(fast, 2), (slow, 1)]);
+    assert_eq!(store.environment(&slow).unwrap(), Some(environment("slow")));
+    assert_eq!(store.environment(&hash("none")).unwrap(), None);
+}
+
+fn jobs_are_listed_by_state(database: &TestDatabase) {
+    let mut store = database.create();
+    queue(&mut *store, &[(1, 0), (2, 5), (3, 0)]);
+    let leased = lease(&mut *store, 1, LONG);
+    let found = store.jobs(JobState::Leased, 0, 9).unwrap();
+    assert_eq!((found.len(), found[0].id, found[0].n_attempts), (1, leased[0].id, 1));
+    assert!(found[0].owner.is_some() && found[0].leased_until > Some(found[0].created_at), "{found:?}");
+    assert_eq!(found[0].arguments, workload(2).arguments);
+    let sizes = |jobs: &[JobSummary]| jobs.iter().map(|job| job.arguments[0].shape[0]).collect::<Vec<_>>();
+    assert_eq!(sizes(&store.jobs(JobState::Waiting, 0, 9).unwrap()), [3, 1]);
+    assert_eq!(sizes(&store.jobs(JobState::Waiting, 1, 9).unwrap()), [1]);
+    store.finish(&leased[0], &LeaseOutcome::Done).unwrap();
+    let done = store.jobs(JobState::Done, 0, 9).unwrap();
+    assert_eq!((done[0].id, done[0].finished_at.is_some()), (leased[0].id, true));
+    assert_eq!(store.jobs(JobState::Failed, 0, 9).unwrap(), []);
 }
 
 fn rounding_is_allowed_by_the_caller_alone(database: &TestDatabase) {
