@@ -177,11 +177,12 @@ def at_hand(names: list[str] | None) -> list[str]:
     if names is None:
         return ["CPU_NATIVE", "CPU_NUMPY", *["CPU_TORCH"] * (has_torch and "torch" in sys.modules)]
     is_there = {
+        "CPU_NATIVE": True,
         "CPU_NUMPY": True,
         "CPU_TORCH": has_torch,
         "GPU_CUDA": "GPU_CUDA" in names and _native.gpu_available(),
     }
-    return ["CPU_NATIVE", *[name for name, is_one in is_there.items() if is_one and name in names]]
+    return [name for name, is_one in is_there.items() if is_one and name in names]
 
 
 @functools.cache

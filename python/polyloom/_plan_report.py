@@ -18,6 +18,10 @@ def _time(nanoseconds: float | None) -> str:
     return f"{nanoseconds:.3g} ns"
 
 
+def _short(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
 def _status(candidate: dict[str, Any]) -> str:
     status: str = candidate["status"]
     if candidate["reason"] and status != "ok":
@@ -57,10 +61,10 @@ class PlanReport:
             for each in group["candidates"]:
                 mark = "*" if each["is_chosen"] else " "
                 error = "-" if each["error"] is None else f"{each['error']:.1e}"
-                name = each["path"] + (" (default)" if each["is_default"] else "")
+                name = _short(each["path"], 72) + (" (default)" if each["is_default"] else "")
                 times = (_time(each["predicted_ns"]), _time(each["measured_ns"]))
                 rows.append((mark, name, *times, error, _status(each)))
-            widths = [min(max(len(row[column]) for row in rows), 64) for column in range(5)]
+            widths = [max(len(row[column]) for row in rows) for column in range(5)]
             for row in rows:
                 cells = [f"{cell:<{width}}" for cell, width in zip(row[:5], widths, strict=True)]
                 lines.append(f"  {' '.join(cells)} {row[5]}".rstrip())
@@ -110,15 +114,13 @@ class PlanReport:
 
 
 def _bars(candidate: dict[str, Any], y: int, longest: float) -> list[str]:
-    name = candidate["path"] + (" (default)" if candidate["is_default"] else "")
-    name = name if len(name) <= 46 else name[:45] + "…"
+    name = _short(candidate["path"] + (" (default)" if candidate["is_default"] else ""), 46)
     is_chosen = candidate["is_chosen"]
     weight = ' font-weight="bold"' if is_chosen else ""
     parts = [f'<text x="24" y="{y + 14}" font-size="12"{weight}>{escape(name)}</text>']
     has_failed = candidate["status"] not in ("ok", "not measured", "too_noisy")
     if has_failed:
-        reason = _status(candidate)
-        reason = reason if len(reason) <= 70 else reason[:69] + "…"
+        reason = _short(_status(candidate), 70)
         return [
             *parts,
             f'<text x="{_TEXT}" y="{y + 14}" font-size="11" fill="{_COLOURS["failed"]}">{escape(reason)}</text>',

@@ -1,4 +1,7 @@
-"""Policies by which paths of fused functions are chosen, kernels of others, and measuring in the background."""
+"""Policies by which paths of fused functions are chosen, kernels of others, and measuring in the background.
+
+Design: `docs/design/executor.md`.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,8 @@ class Policy:
         Allows paths whose results differ by rounding, by so much of the scale of a result at most. Without one they are
         allowed in the mode `"fast"` of floats alone.
     backends : iterable of Backend, optional
-        The backends that may take part. By default these are Polyloom and NumPy on the CPU, and PyTorch if the program
-        has imported it.
+        The backends that may take part beside the default. Unless given, these are Polyloom and NumPy on the CPU, and
+        PyTorch if the program has imported it.
     budget : float
         The seconds that measuring one computation may take in the background.
 

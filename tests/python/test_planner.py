@@ -143,6 +143,17 @@ def test_results_that_are_views_keep_their_memory():
     assert np.shares_memory(flat, X)
 
 
+def test_results_share_no_memory_that_they_do_not_share_by_default():
+    @loom.fuse(policy=loom.Policy("heuristic", backends=[loom.Backend.CPU_NUMPY]))
+    def f(x):
+        y = ops.add(x, 1.0)
+        return ops.contiguous(x), y, ops.contiguous(y)
+
+    copy, y, other = f(X)
+    assert np.array_equal(copy, X) and np.array_equal(other, X + 1)
+    assert not any(np.shares_memory(a, b) for a, b in ((copy, X), (y, other)))
+
+
 # Measuring, and remembering.
 
 

@@ -246,14 +246,24 @@ fn fields_of(array: &Bound<'_, PyAny>) -> PyResult<ArrayFields> {
     Ok(ArrayFields { address: fields.data as usize, is_dense: fields.flags & wanted == wanted })
 }
 
-/// Returns an array of NumPy that is dense and shares its memory with nobody, so that it can be a result.
-pub(crate) fn own_result<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+/// Returns an array of NumPy that is dense and shares its memory with nobody, so that it can be a result. `is_shared` says that somebody else
+/// has this very array.
+pub(crate) fn own_result<'py>(array: &Bound<'py, PyAny>, is_shared: bool) -> PyResult<Bound<'py, PyAny>> {
     let fields = fields_of(array)?;
     // SAFETY: `fields_of` has seen that it is an array.
     let flags = unsafe { (*array.as_ptr().cast::<PyArrayObject>()).fields.flags };
     let wanted = numpy::npyffi::NPY_ARRAY_OWNDATA | numpy::npyffi::NPY_ARRAY_WRITEABLE;
-    if fields.is_dense && flags & wanted == wanted {
+    if !is_shared && fields.is_dense && flags & wanted == wanted {
         return Ok(array.clone());
     }
     array.call_method1(intern!(array.py(), "copy"), ("C",))
+}
+
+/// Does something in NumPy's context in which floating-point errors give no warnings, as kernels of Polyloom give none.
+pub(crate) fn without_warnings<R>(py: Python<'_>, work: impl FnOnce() -> R) -> PyResult<R> {
+    let context = py.import(intern!(py, "polyloom._backends"))?.call_method0(intern!(py, "quiet_errors"))?;
+    context.call_method0(intern!(py, "__enter__"))?;
+    let done = work();
+    context.call_method1(intern!(py, "__exit__"), (py.None(), py.None(), py.None()))?;
+    Ok(done)
 }

@@ -1,7 +1,7 @@
 //! A plan of a group for values of certain types, with what its results are made of.
 
 use crate::array::ArrayBase;
-use crate::array_library::{PyArrays, PyKernel, own_result};
+use crate::array_library::{PyArrays, PyKernel, own_result, without_warnings};
 use crate::device::DeviceMemory;
 use crate::external_key::{ExternalKey, RunValues};
 use crate::interruptible::interruptible;
@@ -330,25 +330,31 @@ impl GroupPlan {
         }
         let idle = chosen.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut bound = idle.unwrap_or_else(|| chosen.path.bind());
-        let quiet = if is_native { None } else { Some(quiet_errors(py)?) };
-        // SAFETY: inputs are alive and results were made for this run; numbers of elements are those of the path.
-        let run = unsafe { bound.run(&library, &values.addresses, &addresses, &values.numbers) };
-        if let Some(quiet) = quiet {
-            quiet.call_method1(intern!(py, "__exit__"), (py.None(), py.None(), py.None()))?;
-        }
+        let mut run = || {
+            // SAFETY: inputs are alive and results were made for this run; numbers of elements are those of the path.
+            unsafe { bound.run(&library, &values.addresses, &addresses, &values.numbers) }
+        };
+        let run = if is_native { run() } else { without_warnings(py, &mut run)? };
         let arrays = run.map_err(|error| path_error(py, name, error))?;
         let mut idle = chosen.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < MAX_IDLE {
             idle.push(bound);
         }
         drop(idle);
-        let mut arrays = arrays.iter();
+        let mut n_arrays = 0;
         let mut objects: SmallVec<[Bound<'py, PyAny>; 2]> = SmallVec::new();
         for (result, array) in compiled.results.iter().zip(made) {
-            let array = match (array, arrays.next()) {
-                (Some(array), _) => array,
-                (None, Some(array)) => own_result(array)?,
-                (None, None) => return Err(PyRuntimeError::new_err("a path has not given a result")),
+            let array = match array {
+                Some(array) => array,
+                None => {
+                    let missing = || PyRuntimeError::new_err("a path has not given a result");
+                    let array = arrays.get(n_arrays).ok_or_else(missing)?;
+                    // A function of a library may give what it was given.
+                    let mut others = library.inputs.iter().chain(&arrays[..n_arrays]);
+                    let is_shared = others.any(|other| other.is(array));
+                    n_arrays += 1;
+                    own_result(array, is_shared)?
+                }
             };
             objects.push(in_package(array, package, result.dtype)?);
         }
@@ -625,13 +631,6 @@ fn of_device<'py>(
     }
     let view = array.call_method1("_view", (part,))?;
     if is_view { Ok(view) } else { py.import("polyloom._creation")?.call_method1("clone", (view,)) }
-}
-
-/// Enters NumPy's context in which floating-point errors give no warnings, as kernels give none.
-fn quiet_errors(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    let context = py.import(intern!(py, "polyloom._backends"))?.call_method0(intern!(py, "quiet_errors"))?;
-    context.call_method0(intern!(py, "__enter__"))?;
-    Ok(context)
 }
 
 /// Returns the error of a path.

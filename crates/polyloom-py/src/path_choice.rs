@@ -3,7 +3,7 @@
 //! A plan runs as it is unless a policy is set: calls compare one number. Under a policy, a plan's first call decides, and later ones
 //! find what was decided in the plan. Whatever goes wrong with the database or a path, the plan itself runs.
 
-use crate::array_library::PyArrays;
+use crate::array_library::{PyArrays, without_warnings};
 use crate::group_plan::{ChosenPath, GroupPlan, PlanChoice};
 use crate::path_report::warn;
 use crate::session;
@@ -338,7 +338,9 @@ pub(crate) fn explore(py: Python<'_>, plan: &GroupPlan, policy: &PathPolicy) -> 
         list.paths.into_iter().filter(|path| path.is_default || policy.allows(&path.verified.recipe)).collect();
     let settings = settings(policy.budget);
     let mut goes_on = || !STOP.load(Ordering::Relaxed);
-    let profiled = profile(session()?, &PyArrays::new(py), &computation, &paths, &settings, &mut goes_on);
+    let session = session()?;
+    let profiled =
+        without_warnings(py, || profile(session, &PyArrays::new(py), &computation, &paths, &settings, &mut goes_on))?;
     let profiled = profiled.map_err(PyRuntimeError::new_err)?;
     if STOP.load(Ordering::Relaxed) {
         return Ok(0);

@@ -1,7 +1,7 @@
 //! What Python and the command line are told of paths: candidates with their times, what is chosen and why; and profiles of everything
 //! that the database knows.
 
-use crate::array_library::PyArrays;
+use crate::array_library::{PyArrays, without_warnings};
 use crate::fused_calls::FusedCalls;
 use crate::group_plan::GroupPlan;
 use crate::path_choice::{
@@ -15,8 +15,8 @@ use polyloom::graph::cost::MachineCosts;
 use polyloom::graph::path::PathLimits;
 use polyloom::planner::store::{ContentHash, StoreError, TraceFilter, TraceRecord};
 use polyloom::planner::{
-    DatabaseAccess, OfflineSettings, PathCandidate, PathPolicy, PlannedComputation, PlannerDatabase, PolicyMode,
-    calibrate, costs_file, describe_path, profile_offline,
+    DatabaseAccess, OfflineProgress, OfflineSettings, PathCandidate, PathPolicy, PlannedComputation, PlannerDatabase,
+    PolicyMode, calibrate, costs_file, describe_path, profile_offline,
 };
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyRuntimeWarning};
 use pyo3::prelude::*;
@@ -64,6 +64,9 @@ pub(crate) fn describe(py: Python<'_>, calls: &FusedCalls, plan: &Arc<GroupPlan>
             list.paths.push(path);
         }
     }
+    list.paths.sort_by(|a, b| {
+        b.is_default.cmp(&a.is_default).then(a.predicted_ns.total_cmp(&b.predicted_ns)).then(a.hash.cmp(&b.hash))
+    });
     let chosen = choice.as_ref().and_then(|choice| choice.decision.path.as_ref()).map(|path| path.hash);
     let why = match &choice {
         _ if obstacle(plan).is_some() && choice.is_none() => obstacle(plan).map(|reason| reason.to_string()),
@@ -211,23 +214,19 @@ pub(crate) fn profile_database(
     };
     let (registry, costs) = (registry(py, None)?, costs(py)?);
     let mut raised = None;
-    let done = profile_offline(
-        session()?,
-        &PyArrays::new(py),
-        database,
-        &registry,
-        &costs,
-        &settings,
-        RUNNER,
-        &mut |progress| {
-            let given = (progress.n_done, progress.n_failed, progress.n_waiting, progress.n_traces, &progress.current);
-            let answer = py.check_signals().and_then(|()| report.call1(given)?.is_truthy());
-            answer.unwrap_or_else(|error| {
-                raised = Some(error);
-                false
-            })
-        },
-    );
+    let session = session()?;
+    let mut goes_on = |progress: &OfflineProgress| {
+        let given = (progress.n_done, progress.n_failed, progress.n_waiting, progress.n_traces, &progress.current);
+        let answer = py.check_signals().and_then(|()| report.call1(given)?.is_truthy());
+        answer.unwrap_or_else(|error| {
+            raised = Some(error);
+            false
+        })
+    };
+    let arrays = PyArrays::new(py);
+    let done = without_warnings(py, || {
+        profile_offline(session, &arrays, database, &registry, &costs, &settings, RUNNER, &mut goes_on)
+    })?;
     match (raised, done) {
         (Some(error), _) => Err(error),
         (None, Ok(progress)) => Ok((progress.n_done, progress.n_failed, progress.n_traces)),
@@ -243,11 +242,13 @@ pub(crate) fn calibrate_machine(py: Python<'_>, report: Bound<'_, PyAny>) -> PyR
     let file = file.ok_or_else(|| PyOSError::new_err("there is no home directory to keep the rates in"))?;
     let registry = registry(py, None)?;
     let options = plan_options(polyloom::DeviceId::Cpu, FloatMode::Strict);
-    let measured: Result<MachineCosts, String> =
-        calibrate(session()?, &PyArrays::new(py), &registry, options, &mut |backend| {
+    let session = session()?;
+    let measured: Result<MachineCosts, String> = without_warnings(py, || {
+        calibrate(session, &PyArrays::new(py), &registry, options, &mut |backend| {
             // Progress that cannot be shown is no reason to stop.
             let _ = report.call1((backend,));
-        });
+        })
+    })?;
     let text = measured.map_err(PyRuntimeError::new_err)?.to_json();
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;

@@ -19,7 +19,7 @@ const GRAPHS: [&str; 5] = [
      return %b, %c",
     "%x = input \"x\" : f32[6, 10]\n%a = transpose %x\n%b = multiply %a, 2.0\n%c = sum %b, axes=1\n%d = subtract %b, %b\n\
      return %c, %d",
-    "%x = input \"x\" : f64[40]\n%a = cumsum %x\n%b = tanh %a\n%c = maximum %b, %x\nreturn %c",
+    "%x = input \"x\" : f64[40]\n%a = cumsum %x, axis=0\n%b = tanh %a\n%c = maximum %b, %x\nreturn %c",
     "%x = input \"x\" : i32[5, 7]\n%a = negative %x\n%b = add %a, %x\n%c = cast %b, dtype=f32\n%d = add %c, 1.0\nreturn %d, %b",
 ];
 

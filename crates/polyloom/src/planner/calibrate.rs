@@ -1,6 +1,6 @@
 //! The rates of this machine, measured by paths of known work, and the file that keeps them.
 
-use super::candidates::{PathCandidate, candidates};
+use super::candidates::{PathCandidate, candidates, op_by_op_recipe};
 use super::computation::PlannedComputation;
 use super::profile::compile_candidate;
 use crate::executor::{ArrayLibrary, MeasuredPathRun};
@@ -115,6 +115,10 @@ impl<L: ArrayLibrary> CalibrationClock<'_, L> {
         let layouts = graph.inputs().map(|(_, ty)| Some(Layout::dense(&ty.shape.as_static()?)));
         let layouts: Vec<Layout> = layouts.collect::<Option<_>>().ok_or("an extent is not known")?;
         let computation = PlannedComputation::new(&graph, &layouts, self.options).map_err(|error| error.to_string())?;
+        if self.backend == Backend::CpuNative {
+            let path = PathCandidate::new(&op_by_op_recipe(&computation), 0.0, false);
+            return path.map(|path| (computation, path)).map_err(|error| error.to_string());
+        }
         let registry = KernelRegistry::with_backends(&[self.backend]);
         let list = candidates(&computation, &registry, &MachineCosts::default(), PathLimits::default(), false)
             .map_err(|error| error.to_string())?;

@@ -16,8 +16,10 @@ use std::time::Duration;
 
 /// Laws are not applied to larger graphs.
 const MAX_VARIANT_VALUES: usize = 400;
-/// The time that laws are applied for.
-const VARIANT_TIME: Duration = Duration::from_millis(15);
+/// The bounds of the laws. Nodes and rounds end before the time does, so that the same variant is found each time.
+const VARIANT_NODES: usize = 2000;
+const VARIANT_ROUNDS: usize = 8;
+const VARIANT_TIME: Duration = Duration::from_millis(200);
 
 /// A way to run a computation.
 #[derive(Clone, Debug)]
@@ -37,7 +39,7 @@ pub struct PathCandidate {
 /// The candidates of a computation.
 #[derive(Clone, Debug)]
 pub struct CandidateList {
-    /// The candidates, the default first and then the best-looking.
+    /// The candidates: the default, those of one backend op by op, and then the best-looking.
     pub paths: Vec<PathCandidate>,
     /// The reason why there are no more.
     pub stopped: StopReason,
@@ -92,6 +94,22 @@ pub fn default_recipe(computation: &PlannedComputation) -> Recipe {
     }
 }
 
+/// Returns the recipe by which each op is a plan of its own.
+pub(super) fn op_by_op_recipe(computation: &PlannedComputation) -> Recipe {
+    let mut recipe = default_recipe(computation);
+    let group = |node: u32| {
+        RecipeStep::Run(KernelGroup {
+            backend: Backend::CpuNative,
+            form: KernelForm::Fused,
+            kernel: PLANNED.to_owned(),
+            nodes: vec![node],
+            parameters: KernelParameters::default(),
+        })
+    };
+    recipe.steps = op_nodes(&computation.graph).into_iter().map(group).collect();
+    recipe
+}
+
 /// Returns the candidates of a computation over the kernels of a registry. With `needs_bits`, paths whose results may differ by rounding
 /// are left out.
 ///
@@ -117,17 +135,38 @@ pub fn candidates(
     if !needs_bits && let Some(graph) = cheaper_variant(computation) {
         request.variants.push(PathVariant { graph, keeps_bits: false });
     }
-    let mut generator = PathGenerator::new(request, registry, costs.clone(), limits);
-    for path in generator.by_ref() {
-        let is_default = is_one_plan(&path.recipe);
+    let mut keep = |recipe: &Recipe, predicted_ns: f64| -> Result<(), RecipeError> {
         // The search numbers values as the form does, which may be another text of the same plan.
-        if is_default || needs_bits && path.recipe.identity != RecipeIdentity::Bits {
-            continue;
+        if is_one_plan(recipe) || needs_bits && recipe.identity != RecipeIdentity::Bits {
+            return Ok(());
         }
-        let candidate = PathCandidate::new(&path.recipe, path.predicted.total_ns(), false)?;
+        let candidate = PathCandidate::new(recipe, predicted_ns, false)?;
         if paths.iter().all(|other| other.hash != candidate.hash) {
             paths.push(candidate);
         }
+        Ok(())
+    };
+    // What differs most from the default comes first: many good-looking paths that differ in one op would leave no place for it.
+    if registry.has(Backend::CpuNative) {
+        let recipe = op_by_op_recipe(computation);
+        let predicted = recipe
+            .verify()
+            .ok()
+            .and_then(|verified| predict(&verified, &computation.symbols, costs, &computation.options).ok());
+        if let Some(predicted) = predicted {
+            keep(&recipe, predicted.total_ns())?;
+        }
+    }
+    for backend in registry.backends().filter(|backend| !backend.plans_groups()) {
+        let own = registry.restricted(&[backend]);
+        let first = PathLimits { n_paths: request.variants.len(), ..limits };
+        for path in PathGenerator::new(request.clone(), &own, costs.clone(), first) {
+            keep(&path.recipe, path.predicted.total_ns())?;
+        }
+    }
+    let mut generator = PathGenerator::new(request, registry, costs.clone(), limits);
+    for path in generator.by_ref() {
+        keep(&path.recipe, path.predicted.total_ns())?;
     }
     Ok(CandidateList { paths, stopped: generator.stop_reason().unwrap_or(StopReason::PathLimit) })
 }
@@ -153,7 +192,12 @@ fn cheaper_variant(computation: &PlannedComputation) -> Option<Graph> {
             _ => all,
         }
     };
-    let limits = EquivalenceLimits { time: VARIANT_TIME, ..EquivalenceLimits::default() };
+    let limits = EquivalenceLimits {
+        nodes: VARIANT_NODES,
+        iterations: VARIANT_ROUNDS,
+        time: VARIANT_TIME,
+        ..EquivalenceLimits::default()
+    };
     let (variant, _) = best_variant(&computation.graph, limits, &cost).ok()?;
     let types = |graph: &Graph| -> Vec<Option<TensorType>> {
         graph.outputs.iter().map(|&output| Some(graph.value(output)?.ty.clone())).collect()
