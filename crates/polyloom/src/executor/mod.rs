@@ -12,6 +12,8 @@
 //!
 //! Planned groups run on the CPU, on the simulator and on CUDA's first device; values are copied by the queues of devices. PyTorch's
 //! tensors on a GPU are refused, because nothing copies them yet.
+//!
+//! Design: `docs/design/executor.md`.
 
 mod compile;
 mod elements;

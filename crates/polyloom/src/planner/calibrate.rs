@@ -7,7 +7,7 @@ use crate::executor::{ArrayLibrary, MeasuredPathRun};
 use crate::session::Session;
 use polyloom_graph::cost::{BackendCosts, CostSource, MachineCosts};
 use polyloom_graph::measure::{
-    LinuxProbe, MeasuredCandidate, MeasurementPolicy, MonotonicClock, OutputChecks, measure,
+    LinuxProbe, MeasuredCandidate, MeasurementPolicy, MonotonicClock, OutputChecks, WarmUpRule, measure,
 };
 use polyloom_graph::path::PathLimits;
 use polyloom_graph::plan::PlanOptions;
@@ -153,11 +153,15 @@ impl<L: ArrayLibrary> CalibrationClock<'_, L> {
         let (compiled, _) = compiled.map_err(|error| error.to_string())?;
         let run = MeasuredPathRun::new(&library, &compiled, &places, &computation.output_types(), &[]);
         let mut run = run.map_err(|error| error.to_string())?;
+        let hot = MeasurementPolicy::hot();
+        // Rates are those of code that has become hot and was compiled again, in the background.
+        let warm_up = WarmUpRule { min_time: 500_000_000_000, max_batches: 1 << 16, ..hot.warm_up };
         let policy = MeasurementPolicy {
+            warm_up,
             checks: OutputChecks::FirstAndLast,
             max_samples: 60,
-            candidate_limit: 2_000_000_000_000,
-            ..MeasurementPolicy::hot()
+            candidate_limit: 4_000_000_000_000,
+            ..hot
         };
         let mut candidate = [MeasuredCandidate { key: self.backend.name().to_owned(), path: &mut run }];
         let measured = measure(&mut candidate, &policy, &mut LinuxProbe, &mut MonotonicClock::new());

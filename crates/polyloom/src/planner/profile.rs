@@ -7,7 +7,7 @@ use crate::fusion::RunNumber;
 use crate::session::Session;
 use polyloom_graph::measure::{
     LinuxProbe, MeasureFailure, MeasuredCandidate, Measurement, MeasurementPolicy, MeasurementStatus, MonotonicClock,
-    OutputChecks, measure,
+    OutputChecks, WarmUpRule, measure,
 };
 use polyloom_graph::reference::DenseTensor;
 use polyloom_graph::verify_accuracy::{
@@ -41,13 +41,17 @@ pub struct ProfileSettings {
 impl Default for ProfileSettings {
     fn default() -> ProfileSettings {
         let second = 1_000_000_000_000;
+        let hot = MeasurementPolicy::hot();
+        // Hot kernels are compiled again in the background, which takes some tens of milliseconds.
+        let warm_up = WarmUpRule { min_time: second / 25, max_batches: 4096, ..hot.warm_up };
         let policy = MeasurementPolicy {
+            warm_up,
             checks: OutputChecks::FirstAndLast,
             max_samples: 200,
             run_limit: 5 * second,
             candidate_limit: 3 * second,
             session_limit: 60 * second,
-            ..MeasurementPolicy::hot()
+            ..hot
         };
         ProfileSettings {
             policy,
