@@ -38,7 +38,7 @@ pub(crate) struct GroupPlan {
     /// None of values that the group refuses.
     compiled: Option<CompiledGroup>,
     /// What policies have decided, by their numbers.
-    choices: Mutex<SmallVec<[(u32, Arc<PlanChoice>); 1]>>,
+    choices: Mutex<PolicyChoices>,
     /// How far measuring in the background has come: [`NOT_EXPLORED`], [`EXPLORING`] or [`EXPLORED`].
     exploration: AtomicU8,
 }
@@ -46,6 +46,9 @@ pub(crate) struct GroupPlan {
 const NOT_EXPLORED: u8 = 0;
 const EXPLORING: u8 = 1;
 const EXPLORED: u8 = 2;
+
+/// Choices by the numbers of policies, of which there is mostly one.
+type PolicyChoices = SmallVec<[(u32, Arc<PlanChoice>); 1]>;
 
 /// What a policy has decided for a plan.
 pub(crate) struct PlanChoice {

@@ -27,4 +27,4 @@ pub use computation::PlannedComputation;
 pub use database::{DatabaseAccess, PlannerDatabase};
 pub use offline::{OfflineProgress, OfflineSettings, StoredComputation, profile_offline, stored_computation};
 pub use polyloom_store as store;
-pub use profile::{ProfileSettings, ProfiledPath, compile_candidate, profile, traces_of};
+pub use profile::{CompiledCandidate, ProfileSettings, ProfiledPath, compile_candidate, profile, traces_of};

@@ -82,6 +82,12 @@ pub struct ProfiledPath {
     pub measurement: Option<Measurement>,
 }
 
+/// A compiled path, with the hash of its code.
+pub type CompiledCandidate<K> = (Arc<ExecutablePath<K>>, ContentHash);
+
+/// A path that is verified and waits to be timed, with its place among the candidates.
+type ReadyPath<K> = (usize, Arc<ExecutablePath<K>>, ProfiledPath);
+
 /// Compiles a candidate for a computation; gives the hash of its code too.
 ///
 /// # Errors
@@ -92,7 +98,7 @@ pub fn compile_candidate<L: ArrayLibrary>(
     library: &L,
     computation: &PlannedComputation,
     candidate: &PathCandidate,
-) -> Result<(Arc<ExecutablePath<L::Kernel>>, ContentHash), PathError<L::Error>> {
+) -> Result<CompiledCandidate<L::Kernel>, PathError<L::Error>> {
     let verified = &candidate.verified;
     verified.fits(&computation.graph, &computation.identity.bits.hash.0)?;
     let misfit = || -> PathError<L::Error> { PathError::Unsupported("the recipe takes other inputs".to_owned()) };
@@ -236,7 +242,7 @@ pub fn profile<L: ArrayLibrary>(
     let mut expected: Option<Arc<Vec<DenseTensor>>> = None;
     let order: Vec<usize> =
         std::iter::once(default).chain((0..candidates.len()).filter(|&index| index != default)).collect();
-    let mut ready: Vec<(usize, Arc<ExecutablePath<L::Kernel>>, ProfiledPath)> = Vec::new();
+    let mut ready: Vec<ReadyPath<L::Kernel>> = Vec::new();
     let name = |n: usize| format!("{:x}-{:x}-{n}", now(), std::process::id());
     let mut n_sessions = 0;
     for &index in &order {
@@ -339,7 +345,7 @@ fn time<L: ArrayLibrary>(
     candidates: &[PathCandidate],
     settings: &ProfileSettings,
     expected: &Option<Arc<Vec<DenseTensor>>>,
-    ready: &mut Vec<(usize, Arc<ExecutablePath<L::Kernel>>, ProfiledPath)>,
+    ready: &mut Vec<ReadyPath<L::Kernel>>,
     done: &mut Vec<ProfiledPath>,
     session_name: &str,
 ) {
