@@ -1,10 +1,13 @@
 """Fused functions and ops over arrays on the simulator: the bits of the CPU, under all of its checks."""
 
+import subprocess
+
 import numpy as np
 import polyloom as loom
 import pytest
 from fused_functions import loaded
-from polyloom import ops
+from nvidia import ptxas
+from polyloom import _scalars, ops
 from tensor_arrays import assert_same_bits, numbers
 
 CASES = {
@@ -163,3 +166,126 @@ def test_a_group_puts_no_array_elsewhere_than_its_ops_do():
                 except ValueError as error:
                     found.append(str(error))
             assert found[0] == found[1]
+
+
+# Products by tensor cores: an expression of `a` and `b`, their shapes, and the float mode.
+MATRIX_CASES = {
+    "one warp": ("ops.matmul(a, b)", [(20, 40), (40, 30)]),
+    "ragged": ("ops.matmul(a, b)", [(70, 45), (45, 67)]),
+    "wide": ("ops.matmul(a, b)", [(130, 33), (33, 190)]),
+    "transposed": ("ops.matmul(ops.transpose(a), ops.transpose(b))", [(35, 40), (37, 35)]),
+    "batches": ("ops.matmul(a, b)", [(2, 1, 20, 18), (3, 18, 25)]),
+    "before and after": (
+        "ops.relu(ops.add(ops.matmul(ops.add(a, a), ops.negative(b)), ops.sum(b, axis=0)))",
+        [(40, 50), (50, 33)],
+    ),
+    "convolution": ("ops.conv2d(a, b, padding=1)", [(2, 8, 9, 20), (9, 8, 3, 3)]),
+}
+
+
+def matrix_function(name, float_mode, cast=None):
+    expression, shapes = MATRIX_CASES[name]
+    before = "".join(f"    {x} = ops.cast({x}, '{cast}')\n" for x in "ab") if cast else ""
+    text = f"def f(a, b):\n{before}    return {expression}\n"
+    return loom.fuse(loaded(text)["f"], float_mode=float_mode), shapes
+
+
+def has_tensor_cores(function):
+    return any(".mma." in line or "mma.sync" in line for group in function.groups for line in group.ptx().splitlines())
+
+
+def on_simulator(function, *values):
+    return function(*(loom.array(value, device="sim:0") for value in values)).numpy()
+
+
+@pytest.mark.parametrize("cast", [None, "int32", "uint32"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("name", MATRIX_CASES)
+def test_integers_go_through_tensor_cores_and_are_exact(name, dtype, cast):
+    function, shapes = matrix_function(name, "strict", cast)
+    low = 0 if dtype == np.uint8 else -128
+    values = [
+        np.random.default_rng(seed).integers(low, low + 256, shape).astype(dtype) for seed, shape in enumerate(shapes)
+    ]
+    given = on_simulator(function, *values)
+    # What is computed of a factor in 32 bits does not fit in 8.
+    assert has_tensor_cores(function) == (cast is None or name != "before and after")
+    assert_same_bits(given, function(*values))
+
+
+@pytest.mark.parametrize("float_mode", ["contract", "fast"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", MATRIX_CASES)
+def test_halves_go_through_tensor_cores_where_the_mode_lets_them(name, dtype, float_mode):
+    dtype = np.dtype(_scalars.bfloat16.numpy if dtype == "bfloat16" else dtype)
+    function, shapes = matrix_function(name, float_mode)
+    values = [numbers(shape, np.float32, seed, -1, 1).astype(dtype) for seed, shape in enumerate(shapes)]
+    given = on_simulator(function, *values)
+    assert has_tensor_cores(function) and given.dtype == dtype
+    exact, _ = matrix_function(name, "strict")
+    wanted = exact(*(value.astype(np.float64) for value in values))
+    # Sums are made in float32, and the result is rounded once, or after each further op.
+    largest = np.abs(wanted).max()
+    if name == "before and after":
+        a, b = (value.astype(np.float64) for value in values)
+        largest = np.abs(2 * a @ b).max() + np.abs(b.sum(axis=0)).max()
+    unit = 2.0 ** -(11 if dtype == np.float16 else 8)
+    assert np.abs(given.astype(np.float64) - wanted).max() <= 2 * unit * largest
+
+
+def test_halves_summed_in_float32_go_through_tensor_cores_too():
+    function, shapes = matrix_function("ragged", "contract", "float32")
+    values = [numbers(shape, np.float16, seed) for seed, shape in enumerate(shapes)]
+    given = on_simulator(function, *values)
+    assert has_tensor_cores(function) and given.dtype == np.float32
+    wanted = np.matmul(*(value.astype(np.float64) for value in values))
+    bound = shapes[0][1] * 2.0**-24 * np.matmul(*(np.abs(value.astype(np.float64)) for value in values))
+    assert (np.abs(given - wanted) <= bound).all()
+
+
+def test_strict_halves_and_single_precision_keep_their_chain():
+    function, shapes = matrix_function("ragged", "strict")
+    values = [numbers(shape, np.float16, seed) for seed, shape in enumerate(shapes)]
+    given = on_simulator(function, *values)
+    assert not has_tensor_cores(function)
+    assert_same_bits(given, function(*values))
+    for float_mode in ("contract", "fast"):
+        function, _ = matrix_function("ragged", float_mode)
+        on_simulator(function, *(value.astype(np.float32) for value in values))
+        assert not has_tensor_cores(function)
+
+
+def test_architectures_and_products_without_use_of_tensor_cores_have_the_chain():
+    function, shapes = matrix_function("ragged", "strict")
+    values = [numbers(shape, np.int8, seed) for seed, shape in enumerate(shapes)]
+    on_simulator(function, *values)
+    assert has_tensor_cores(function)
+    loom.sim.configure(arch="sm_75")
+    given = on_simulator(function, *values)
+    assert not any("mma" in group.ptx(arch="sm_75") for group in function.groups)
+    assert_same_bits(given, function(*values))
+    # A row or a column of results would leave most of a tensor core without work.
+    function = loom.fuse(loaded("def f(a, b):\n    return ops.matmul(a, b)\n")["f"])
+    loom.sim.configure(arch="sm_80")
+    values = [numbers(shape, np.int8, seed) for seed, shape in enumerate([(50, 300), (300,)])]
+    given = on_simulator(function, *values)
+    assert not has_tensor_cores(function)
+    assert_same_bits(given, function(*values))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint8"])
+@pytest.mark.parametrize("name", MATRIX_CASES)
+def test_ptxas_takes_products_by_tensor_cores(name, dtype, arch, tmp_path):
+    assembler = ptxas()
+    function, shapes = matrix_function(name, "contract")
+    dtype = np.dtype(_scalars.bfloat16.numpy if dtype == "bfloat16" else dtype)
+    on_simulator(function, *(numbers(shape, np.float32, seed).astype(dtype) for seed, shape in enumerate(shapes)))
+    assert has_tensor_cores(function)
+    for number, part in enumerate("".join(group.ptx(arch=arch) for group in function.groups).split("// kernel ")[1:]):
+        path = tmp_path / f"{number}.ptx"
+        path.write_text("// kernel " + part)
+        done = subprocess.run(
+            [assembler, "-v", f"-arch={arch}", "-o", str(tmp_path / "out"), str(path)], capture_output=True, text=True
+        )
+        assert done.returncode == 0 and "0 bytes spill stores" in done.stderr, done.stderr

@@ -206,6 +206,8 @@ LAYERS = (
             [[0, 1, 2, 3, 4, 5]],
         ),
         ("h = dense(x, p['w'])\n    k = dense(h, p['v'])\n    return h, k", [[0, 1, 2, 3]]),
+        # The helper binds its parameter anew, and what it was given is kept already.
+        ("h = ops.add(x, p['b'])\n    k = capped(x, 2.0)\n    return ops.multiply(h, k)", [[0, 1, 2, 3]]),
     ],
 )
 def test_helpers_join_a_group_that_runs_at_its_last_call(body, groups):

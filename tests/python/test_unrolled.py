@@ -252,3 +252,56 @@ def test_assignment_expressions_are_refused_by_name(statement):
     with pytest.raises(loom.CompileError, match="`:=` is not supported") as refused:
         sources.define(f"@loom.kernel\ndef k(o: loom.array(dtype=float)):\n{body}\n", n=100)
     assert "PL0002" in str(refused.value)
+
+
+def test_a_part_of_an_array_may_be_named_again_in_a_branch_of_a_later_copy():
+    @loom.kernel
+    def k(a: loom.array(dtype=float), n: int, o: loom.array(dtype=float)):
+        for i in range(1, 4):
+            o[0] += loom.static(float(i))
+            # The first comparison is decided in some copies, and then the branch is no branch.
+            if abs(i) > 2 > n:
+                o[1] += 1.0
+            else:
+                part = a[i:]
+                o[2] += part[0]
+
+    for n in (0, 9):
+        o = np.zeros(3, np.float32)
+        loom.launch(k, 1, [np.arange(8, dtype=np.float32), n, o])
+        assert o.tolist() == ([6.0, 1.0, 3.0] if n == 0 else [6.0, 0.0, 6.0])
+
+
+def test_a_part_that_a_branch_has_changed_is_not_read_afterwards():
+    with pytest.raises(loom.CompileError, match="`part` stands for different parts of arrays on different paths"):
+
+        @loom.kernel
+        def k(a: loom.array(dtype=float), n: int):
+            part = a[1:]
+            if n > 0:
+                part = a[2:]
+            part[0] = 1.0
+
+    with pytest.raises(loom.CompileError, match="`part` has a value already and cannot stand for a part of an array"):
+
+        @loom.kernel
+        def later(a: loom.array(dtype=float), n: int):
+            part = a[1:]
+            for i in range(n):
+                part[0] = 1.0
+                if n > i:
+                    part = a[2:]
+
+    @loom.kernel
+    def left(a: loom.array(dtype=float), n: int):
+        part = a[1:]
+        if n > 0:
+            part = a[2:]
+            part[0] = 3.0
+            return
+        part[0] = 1.0
+
+    a = np.zeros(3, np.float32)
+    loom.launch(left, 1, [a, 0])
+    loom.launch(left, 1, [a, 1])
+    assert a.tolist() == [0.0, 1.0, 3.0]

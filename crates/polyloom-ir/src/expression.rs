@@ -24,10 +24,11 @@
 
 use crate::builder::{BuildError, Builder, Values, type_list};
 use crate::entity::{FuncId, Region, Value};
-use crate::function::{Function, FunctionKind, Imm, SharedArray};
+use crate::fragment::{FragmentAccess, MatrixRole, fragment_type};
+use crate::function::{Function, FunctionKind, Imm, SharedArray, SharedCopy};
 use crate::op::Op;
-use crate::types::{AddressSpace, Scalar, Type};
-use smallvec::smallvec;
+use crate::types::{AddressSpace, Composite, Scalar, Type};
+use smallvec::{SmallVec, smallvec};
 use std::cell::{Cell, RefCell};
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
@@ -211,6 +212,83 @@ impl ExprBuilder {
         let ty = Type::array(elem, 1).in_space(AddressSpace::Shared);
         let array = SharedArray { id, extents: smallvec![n_elements], align: 16 };
         self.with_immediate(Op::SharedArray, &[], ty, Imm::Shared(Box::new(array)))
+    }
+
+    /// Returns the array of a number, of rows and columns, that the threads of a block have in common.
+    pub fn shared_matrix(&self, id: u32, elem: Scalar, extents: [u32; 2]) -> Expr<'_> {
+        let ty = Type::array(elem, 2).in_space(AddressSpace::Shared);
+        let array = SharedArray { id, extents: SmallVec::from_slice(&extents), align: 16 };
+        self.with_immediate(Op::SharedArray, &[], ty, Imm::Shared(Box::new(array)))
+    }
+
+    /// Returns an array of rows and columns in the shared memory that a launch asks for, from a byte on.
+    pub fn dynamic_matrix(&self, first_byte: u32, elem: Scalar, extents: [u32; 2]) -> Expr<'_> {
+        let ty = Type::array(elem, 2).in_space(AddressSpace::Shared);
+        let [first, rows, columns] = [first_byte, extents[0], extents[1]].map(|n| self.int(Scalar::I32, n.into()));
+        self.with_immediate(Op::DynamicShared, &[first, rows, columns], ty, Imm::None)
+    }
+
+    /// Begins to copy elements that follow each other, from an element of a parameter to one of a shared array. They take 4, 8
+    /// or 16 bytes, or 16 past the multiprocessor's own cache.
+    pub fn async_copy<'g>(
+        &'g self,
+        (to, place): (Expr<'g>, &[Expr<'g>]),
+        (from, source): (Expr<'g>, &[Expr<'g>]),
+        copy: SharedCopy,
+    ) {
+        let operands: Vec<Value> = [&[to][..], place, &[from][..], source].concat().iter().map(|e| e.value).collect();
+        self.build(|b| b.inst(Op::AsyncCopy, &operands, &[], Imm::Copy(copy)));
+    }
+
+    /// Makes a group of the copies that the thread has begun since the last one.
+    pub fn async_commit(&self) {
+        self.build(|b| b.inst(Op::AsyncCommit, &[], &[], Imm::None));
+    }
+
+    /// Waits until at most so many of the groups that the thread has made are under way.
+    pub fn async_wait(&self, n_pending: u8) {
+        self.build(|b| b.inst(Op::AsyncWait, &[], &[], Imm::Pending(n_pending)));
+    }
+
+    /// Returns the lane's part of a matrix in an array, which `role` says the use of, from a row and a column on. The type of
+    /// the elements is one that the tensor core takes.
+    pub fn load_fragment<'g>(
+        &'g self,
+        role: MatrixRole,
+        array: Expr<'g>,
+        [row, column]: [Expr<'g>; 2],
+        access: FragmentAccess,
+    ) -> Expr<'g> {
+        let op = match role {
+            MatrixRole::A => Op::MmaLoadA,
+            MatrixRole::B => Op::MmaLoadB,
+            MatrixRole::C => Op::MmaLoadC,
+        };
+        let part = array.ty().as_array().and_then(|(elem, _)| fragment_type(role, elem, access.n));
+        let Some(part) = part else {
+            let found = array.ty().to_string();
+            return self.fail(BuildError::WrongType { role: "a matrix", expected: "one of the tensor core", found });
+        };
+        self.with_immediate(op, &[array, row, column], part.into(), Imm::Fragment(access))
+    }
+
+    /// Stores the lane's part of the result of an `mma` in an array, from a row and a column on.
+    pub fn store_fragment<'g>(
+        &'g self,
+        array: Expr<'g>,
+        [row, column]: [Expr<'g>; 2],
+        part: Expr<'g>,
+        access: FragmentAccess,
+    ) {
+        let operands = [array, row, column, part].map(|e| e.value);
+        self.build(|b| b.inst(Op::MmaStore, &operands, &[], Imm::Fragment(access)));
+    }
+
+    /// Returns a vector of components.
+    pub fn vector<'g>(&'g self, components: &[Expr<'g>]) -> Expr<'g> {
+        let elem = components.first().map_or(Scalar::F32, |component| component.scalar());
+        let ty = Composite::Vector { elem, len: components.len() as u16 };
+        self.with_immediate(Op::Construct, components, ty.into(), Imm::None)
     }
 
     /// Waits until all threads of the block have come here.
@@ -428,6 +506,20 @@ impl<'g> Expr<'g> {
                 let found = other.to_string();
                 self.builder.fail(BuildError::WrongType { role: "an operand", expected: "a scalar", found });
                 Scalar::Bool
+            }
+        }
+    }
+
+    /// Returns a component of a vector.
+    pub fn component(self, number: u16) -> Expr<'g> {
+        match self.ty().as_composite() {
+            Some(composite) => {
+                let ty = composite.elem().into();
+                self.builder.with_immediate(Op::Component, &[self], ty, Imm::Component(number))
+            }
+            None => {
+                let found = self.ty().to_string();
+                self.builder.fail(BuildError::WrongType { role: "what has components", expected: "a vector", found })
             }
         }
     }

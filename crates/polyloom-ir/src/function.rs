@@ -64,6 +64,9 @@ pub struct SharedCopy {
     pub count: u8,
     /// The caches.
     pub cache: CacheUse,
+    /// True if each element is a multiple of `count` elements from its array's beginning, which whoever makes the
+    /// instruction answers for: where the arrays are aligned, so are the elements.
+    pub is_in_step: bool,
 }
 
 /// Caches that a copy to shared memory uses: PTX ISA 9.0 §9.7.9.25.3.1.

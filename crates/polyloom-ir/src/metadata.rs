@@ -169,6 +169,8 @@ pub struct KernelMetadata {
     pub reads_size: bool,
     /// True if no index counts from the end of an axis: none is negative.
     pub indices_from_start: bool,
+    /// True if the elements of each array follow each other in memory, which whoever launches the kernel answers for.
+    pub dense_arrays: bool,
     /// Free-form hints, in the order given.
     pub hints: Vec<(String, String)>,
 }

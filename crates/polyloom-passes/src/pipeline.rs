@@ -1,6 +1,7 @@
 //! The way from the front end's HIR to a back end's.
 
 use crate::pass::PassContext;
+use crate::transform::scalarise::{FragmentLoads, LengthUse};
 use crate::transform::*;
 use polyloom_ir::{CallEffects, Diagnostic, FuncId, Function, Imm, Module, verify_function};
 
@@ -29,7 +30,9 @@ pub struct PipelineOptions {
 ///
 /// When the kernel grows beyond the compiler's limits, with a diagnostic that names the function at fault.
 pub fn prepare(module: &mut Module, kernel: FuncId, options: &PipelineOptions) -> Result<(), Vec<Diagnostic>> {
-    scalarise_checked(module, kernel, options);
+    let is_gpu_code = options.gpu && !is_checked(&module.functions[kernel], options);
+    let fragments = if is_gpu_code { FragmentLoads::Shared } else { FragmentLoads::Apart };
+    scalarise_checked(module, kernel, options, fragments);
     for id in module.reachable(kernel) {
         expand_library::expand_library(module, id);
     }
@@ -67,7 +70,7 @@ fn refine(func: &mut Function, calls: &CallEffects) {
 }
 
 /// Takes composites apart, and puts checks into the kernel and the functions it calls, or takes assertions out.
-fn scalarise_checked(module: &mut Module, kernel: FuncId, options: &PipelineOptions) {
+fn scalarise_checked(module: &mut Module, kernel: FuncId, options: &PipelineOptions, fragments: FragmentLoads) {
     let context = PassContext { checked: is_checked(&module.functions[kernel], options) };
     for id in module.reachable(kernel) {
         let func = &mut module.functions[id];
@@ -75,7 +78,7 @@ fn scalarise_checked(module: &mut Module, kernel: FuncId, options: &PipelineOpti
             insert_checks::insert_component_checks(func);
         }
     }
-    scalarise::scalarise(module);
+    scalarise::scalarise_to(module, LengthUse::Apart, fragments);
     for id in module.reachable(kernel) {
         let func = &mut module.functions[id];
         if inline::is_library_name(&func.name) {
@@ -93,7 +96,7 @@ fn scalarise_checked(module: &mut Module, kernel: FuncId, options: &PipelineOpti
 /// put in or assertions taken out, and nothing else is done. Gives the kernel's handle there.
 pub fn interpretable(module: &Module, kernel: FuncId, options: &PipelineOptions) -> (Module, FuncId) {
     let (mut copy, id) = extract(module, kernel);
-    scalarise_checked(&mut copy, id, options);
+    scalarise_checked(&mut copy, id, options, FragmentLoads::Apart);
     (copy, id)
 }
 

@@ -7,7 +7,7 @@ mod random;
 use crate::pipeline::{self, PipelineOptions, extract, is_checked};
 use crate::transform::blocks::split_for_text;
 use crate::transform::inline::KeptCalls;
-use crate::transform::scalarise::{LengthUse, scalarise_to};
+use crate::transform::scalarise::{FragmentLoads, LengthUse, scalarise_to};
 use crate::transform::{cse, dce, early_exits, expand_library, fold, inline, strip_asserts};
 use polyloom_ir::block_plan::BlockPlan;
 use polyloom_ir::op::{Lowering, OpGroup};
@@ -131,7 +131,7 @@ pub(crate) fn definition_of_composites(
     builder.return_(&values);
     let mut module = Module::new();
     let flat = module.functions.push(flat);
-    scalarise_to(&mut module, lengths);
+    scalarise_to(&mut module, lengths, FragmentLoads::Apart);
     if expands_library {
         expand_library::expand_library(&mut module, flat);
     }

@@ -14,6 +14,7 @@ use crate::path_choice::{
     DEFAULT_POLICY, PROCESS_POLICY, give_up, is_interrupt, note_workload, path_choice, process_policy,
 };
 use crate::session;
+use crate::sim_settings::SimSettings;
 use crate::tensor_operand::plain_tensor;
 use crate::tensor_view::{TensorPackage, TensorView, view_of};
 use crate::value_types::{ExternalUse, MixedDevices, ValueTypes};
@@ -366,7 +367,7 @@ impl FusedCalls {
     fn plan(&self, py: Python<'_>, objects: &[Bound<'_, PyAny>]) -> PyResult<GroupPlan> {
         let ValueGraph { graph, keys, tensors, layouts, package, device, is_resident } =
             self.graph(py, objects, true)?;
-        let options = plan_options(device, self.float_mode);
+        let options = plan_options(device, SimSettings::get().arch, self.float_mode);
         let session = session()?;
         let plan = py.detach(|| session.fused_plan(&graph, &layouts, &options));
         let plan = plan.map_err(|error| fusion_error(py, &self.name, &error, None))?;

@@ -445,7 +445,15 @@ impl GroupPlan {
         run.numbers.clear();
         let mut all = self.keys.iter().zip(args).zip(views);
         // SAFETY: passed on to the caller.
-        all.all(|((key, &arg), view)| unsafe { key.matches(arg, view, run) })
+        all.all(|((key, &arg), view)| unsafe { key.matches(arg, view, run) }) && self.is_for_simulator()
+    }
+
+    /// Returns false of a plan for a simulator of another architecture, which may have no such tensor cores.
+    fn is_for_simulator(&self) -> bool {
+        self.compiled.as_ref().is_none_or(|compiled| {
+            let is_simulated = compiled.placement.device == DeviceId::Simulator;
+            !is_simulated || compiled.source.options.gpu == Some(SimSettings::get().arch)
+        })
     }
 
     /// Notes the addresses and numbers of values that the plan has been made for.

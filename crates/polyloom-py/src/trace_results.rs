@@ -8,6 +8,7 @@ use crate::graph_trace::{GraphTrace, TraceState, TracedBase, innermost_trace, tr
 use crate::group_plan::{GroupPlan, PlannedGraph, ResultPlacement};
 use crate::op_errors::{fusion_error, graph_error};
 use crate::session;
+use crate::sim_settings::SimSettings;
 use crate::tensor_operand::plain_tensor;
 use crate::tensor_view::{TensorView, view_of};
 use crate::value_types::{ExternalUse, ValueTypes};
@@ -301,7 +302,7 @@ impl<'py> TraceRun<'_, 'py> {
         }
         let device = found.device();
         let ValueTypes { keys, tensors, layouts, package, is_resident, .. } = found;
-        let options = plan_options(device, self.float_mode);
+        let options = plan_options(device, SimSettings::get().arch, self.float_mode);
         let session = session()?;
         let (traced, wrt, request) = (&self.graph, &self.wrt, &self.request);
         let planned = py.detach(|| {

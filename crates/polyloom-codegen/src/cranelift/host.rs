@@ -10,7 +10,7 @@ use cranelift_codegen::settings::{self, Configurable, SetError};
 use std::sync::LazyLock;
 
 /// Bumped when the same HIR comes to mean other code or other bytes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Cranelift set up for this machine.
 pub(super) struct HostIsa {

@@ -3,9 +3,10 @@
 use crate::conformance::prepare;
 use polyloom_codegen::conformance::launch;
 use polyloom_codegen::{
-    ArgFacts, Backend, CodeObject, CodeVariant, CodegenError, CraneliftBackend, EmitRequest, Emitter as _, Form,
+    ArgFacts, ArrayFacts, Backend, CodeObject, CodeVariant, CodegenError, CraneliftBackend, EmitRequest, Emitter as _,
+    Form,
 };
-use polyloom_ir::interp::BufferMemory;
+use polyloom_ir::interp::{BufferMemory, InterpArg};
 use polyloom_ir::{FuncId, Module, Scalar};
 use std::sync::Arc;
 
@@ -255,4 +256,90 @@ fn unprepared_kernels_never_panic() {
     assert!(error.message.contains("`exp2`") && !error.span.is_none(), "{error:?}");
     let (prepared, kernel) = prepare(&module, FuncId::from_u32(0), false);
     assert!(backend().compile(&prepared, kernel, &variant(1)).is_ok());
+}
+
+/// A column of a product for each thread of a block: the sums of `a[k] * b[width * k + t]`, of which the thread of number 5 stores
+/// the negative.
+const PRODUCT: &str =
+    "kernel @product(%a a: array<T, 1>, %b b: array<T, 1>, %c c: array<T, 1>, %n n: i64, %width w: i32) {
+    %zero: i32 = const 0
+    %one: i32 = const 1
+    %zero_2: i64 = const 0
+    %one_2: i64 = const 1
+    %five: i64 = const 5
+    %nothing: T = const 0.0
+    %wide: i64 = cast %width
+    for_range parallel %zero, %width, %one (%t: i32) {
+      %column: i64 = cast %t
+      %sum: T = for_range %zero_2, %n, %one_2, %nothing (%k: i64, %s: T) {
+        %x: T = array_load %a, %k
+        %row: i64 = mul %k, %wide
+        %place: i64 = add %row, %column
+        %y: T = array_load %b, %place
+        %next: T = fma %x, %y, %s
+        yield %next
+      }
+      %is_other: bool = eq %column, %five
+      if %is_other {
+        %negative: T = neg %sum
+        array_store %c, %column, %negative
+        yield
+      } else {
+        array_store %c, %column, %sum
+        yield
+      }
+      yield
+    }
+    return }";
+
+/// Threads that may run in step do so on vectors, and those that are left over one by one, with the bits of a chain.
+#[test]
+fn products_of_a_block_run_on_vectors() {
+    for (scalar, name) in [(Scalar::F32, "f32"), (Scalar::F64, "f64")] {
+        let mut module =
+            launch::module(&PRODUCT.replace("T,", &format!("{name},")).replace(": T", &format!(": {name}")));
+        let kernel = launch::kernel_of(&module);
+        module.functions[kernel].metadata.indices_from_start = true;
+        let dense = ArrayFacts { contiguous: true, disjoint: true, ..ArrayFacts::default() };
+        let variant = CodeVariant::new(1, ArgFacts { arrays: vec![dense; 3], ..ArgFacts::default() });
+        let text = backend().emit(&EmitRequest::new(&module, kernel, &variant), Form::Asm).expect("assembly");
+        let text = String::from_utf8(text).expect("assembly is text");
+        if cfg!(target_arch = "x86_64") && std::arch::is_x86_feature_detected!("fma") {
+            let packed = if scalar == Scalar::F32 { "ps" } else { "pd" };
+            let is_packed = |line: &str| line.contains("vfm") && line.contains(packed);
+            assert!(text.lines().any(is_packed), "{text}");
+        }
+        let object = backend().compile(&module, kernel, &variant).expect("it compiles");
+        let code = launch::ReadyKernel::Machine(backend().load(&object).expect("it loads"));
+        for (length, width) in [(7_u64, 21_u64), (1, 8), (3, 3), (0, 9), (5, 16)] {
+            let number = |index: u64| ((index * 37 % 101) as f64 - 50.0) / 7.0;
+            let bits = |x: f64| if scalar == Scalar::F32 { u64::from((x as f32).to_bits()) } else { x.to_bits() };
+            let rounded = |x: f64| if scalar == Scalar::F32 { f64::from(x as f32) } else { x };
+            let list = |first: u64, n: u64| -> Vec<f64> { (first..first + n).map(|i| rounded(number(i))).collect() };
+            let (a, b) = (list(0, length), list(9, length * width));
+            let mut memory = BufferMemory::default();
+            let mut array = |values: &[f64]| {
+                let values: Vec<u64> = values.iter().map(|&x| bits(x)).collect();
+                launch::dense(&mut memory, scalar, &[values.len()], &values)
+            };
+            let args = [array(&a), array(&b), array(&vec![0.0; width as usize])];
+            let result = args[2];
+            let args = [&args[..], &[InterpArg::Scalar(length), InterpArg::Scalar(width)]].concat();
+            let function = &module.functions[kernel];
+            launch::run(&code, function, &[1], &args, &mut memory, std::slice::from_ref(&(0..1)));
+            let chain = |t: u64| {
+                let step = |sum: f64, k: u64| {
+                    let (x, y) = (a[k as usize], b[(k * width + t) as usize]);
+                    match scalar {
+                        Scalar::F32 => f64::from((x as f32).mul_add(y as f32, sum as f32)),
+                        _ => x.mul_add(y, sum),
+                    }
+                };
+                let sum = (0..length).fold(0.0, step);
+                bits(if t == 5 { -sum } else { sum })
+            };
+            let expected: Vec<u64> = (0..width).map(chain).collect();
+            assert_eq!(memory.elements(scalar, result), expected, "{name}, {length} by {width}");
+        }
+    }
 }

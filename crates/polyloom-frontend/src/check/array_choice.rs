@@ -151,7 +151,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 .flatten()
                 .all(|leaf| checker.locals[leaf.0 as usize].ty.as_any_array().is_none()),
             NameMeaning::Poisoned => true,
-            NameMeaning::Later(_) | NameMeaning::Known(_) | NameMeaning::View(_) => false,
+            NameMeaning::Later(_) | NameMeaning::Known(_) | NameMeaning::View(_) | NameMeaning::Diverged => false,
         };
         let names = std::mem::take(&mut self.names);
         let kept = names.into_iter().filter(|&(_, name)| stays(self, name)).collect();

@@ -496,7 +496,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 );
                 None
             }
-            Some(NameMeaning::Later(_)) | None => {
+            Some(NameMeaning::Later(_) | NameMeaning::Diverged) | None => {
                 let is_number = value.number().is_some();
                 let value = self.settle(value);
                 let Some(ty) = value.ty.as_value() else {

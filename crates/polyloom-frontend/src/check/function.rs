@@ -50,6 +50,8 @@ pub(super) enum NameMeaning {
     Known(usize),
     /// A part of an array: an index into [`FunctionChecker::views`].
     View(usize),
+    /// Different parts of arrays on different paths.
+    Diverged,
 }
 
 /// The state of checking one function.
@@ -69,6 +71,9 @@ pub(super) struct FunctionChecker<'c, 'o, 'a> {
     pub(super) rebound: Vec<(&'a str, Option<NameMeaning>)>,
     /// Says how many of them are from before the innermost branch or loop body.
     pub(super) n_rebound_outside: usize,
+    /// Says how many of them are from before the innermost loop body, which an earlier iteration may have made stand for
+    /// something else.
+    pub(super) n_rebound_outside_loop: usize,
     /// Parameters whose values are known in the branch being checked, which choose arrays there.
     pub(super) decided: Vec<(&'a str, bool)>,
     /// The loops around that are unrolled, innermost last.
@@ -421,6 +426,7 @@ impl KernelCompilation<'_> {
             known: Vec::new(),
             rebound: Vec::new(),
             n_rebound_outside: 0,
+            n_rebound_outside_loop: 0,
             decided: Vec::new(),
             unrolled: Vec::new(),
             views: Vec::new(),

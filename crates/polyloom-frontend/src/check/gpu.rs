@@ -276,7 +276,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             let message = format!("`{name}` copies from an argument's memory to shared memory");
             return self.reject(Code::NoOverload, span, message, usage);
         }
-        let imm = Imm::Copy(SharedCopy { count: count as u8, cache });
+        let imm = Imm::Copy(SharedCopy { count: count as u8, cache, is_in_step: false });
         let args = to.into_iter().chain(from).collect();
         let kind = ExprKind::OpWith { op: Op::AsyncCopy, imm, args };
         TypedExpr::new(kind, ExprType::Values(SmallVec::new()), span)

@@ -107,9 +107,9 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         self.assigned.push(assigned);
         self.loops.push(LoopFlow { breaks: FlowState::never(), continues: FlowState::never(), has_break: false });
         let mut out = Vec::new();
-        let scope = self.open_scope();
+        let scope = self.open_loop_scope();
         self.block(body, &mut out);
-        self.close_scope(scope);
+        self.close_loop_scope(scope);
         let loop_flow = self.loops.pop().unwrap_or(LoopFlow {
             breaks: FlowState::never(),
             continues: FlowState::never(),
@@ -221,7 +221,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 self.reject(Code::BadAssignment, span, message, "use a counter of another name");
                 return None;
             }
-            Some(NameMeaning::Later(_)) | None => {
+            Some(NameMeaning::Later(_) | NameMeaning::Diverged) | None => {
                 let id = self.new_local(text, ty, span);
                 self.names.insert(text, NameMeaning::Local(id));
                 return Some(id);

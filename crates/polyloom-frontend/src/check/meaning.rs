@@ -161,26 +161,46 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     }
 
     /// Returns true if what a name stands for may be changed: nothing, or something that it was set to in the same
-    /// branch or loop body, so that the text is read in the order in which it runs.
+    /// branch or loop body, so that the text is read in the order in which it runs. A part of an array may also be
+    /// changed in a branch, after which the name stands for neither part.
     pub(super) fn may_rebind(&self, name: &str) -> bool {
-        let is_bound =
-            matches!(self.names.get(name), Some(NameMeaning::Known(_) | NameMeaning::View(_) | NameMeaning::Struct(_)));
-        !is_bound || self.rebound[self.n_rebound_outside..].iter().any(|(known, _)| *known == name)
+        let outside = match self.names.get(name) {
+            Some(NameMeaning::Known(_)) => self.n_rebound_outside,
+            Some(NameMeaning::View(_) | NameMeaning::Struct(_)) => self.n_rebound_outside_loop,
+            _ => return true,
+        };
+        self.rebound[outside..].iter().any(|(known, _)| *known == name)
     }
 
-    /// Begins a branch or a loop body: what it sets names to stand for holds in it.
+    /// Begins a branch: what it sets names to stand for holds in it.
     pub(super) fn open_scope(&mut self) -> usize {
         std::mem::replace(&mut self.n_rebound_outside, self.rebound.len())
     }
 
-    /// Ends the branch or loop body that [`FunctionChecker::open_scope`] has begun.
+    /// Ends the branch that [`FunctionChecker::open_scope`] has begun.
     pub(super) fn close_scope(&mut self, outer: usize) {
+        let is_left = !self.flow.reachable;
         for (name, before) in self.rebound.drain(self.n_rebound_outside..).rev() {
             match before {
+                // What is set again in the same branch has an entry of its own from before it.
+                Some(NameMeaning::View(_) | NameMeaning::Struct(_)) if !is_left => {
+                    self.names.insert(name, NameMeaning::Diverged)
+                }
                 Some(before) => self.names.insert(name, before),
                 None => self.names.remove(name),
             };
         }
         self.n_rebound_outside = outer;
+    }
+
+    /// Begins a loop body, as [`FunctionChecker::open_scope`] does a branch.
+    pub(super) fn open_loop_scope(&mut self) -> (usize, usize) {
+        (self.open_scope(), std::mem::replace(&mut self.n_rebound_outside_loop, self.rebound.len()))
+    }
+
+    /// Ends the loop body that [`FunctionChecker::open_loop_scope`] has begun.
+    pub(super) fn close_loop_scope(&mut self, (outer, outside_loop): (usize, usize)) {
+        self.close_scope(outer);
+        self.n_rebound_outside_loop = outside_loop;
     }
 }

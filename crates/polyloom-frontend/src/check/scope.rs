@@ -86,6 +86,11 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 let what = self.known[*index].clone();
                 self.value_of(what, text, span)
             }
+            Some(NameMeaning::Diverged) => {
+                let message = format!("`{text}` stands for different parts of arrays on different paths to this use");
+                self.reject(Code::BadAssignment, span, message, "use a variable of another name in each branch");
+                TypedExpr::error(span)
+            }
             Some(NameMeaning::Later(assigned)) => {
                 let assigned = *assigned;
                 self.read_before_assignment(text, span, assigned)

@@ -334,7 +334,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 self.reject_known_target(text, index, span);
                 return None;
             }
-            Some(NameMeaning::Later(_)) | None => {
+            Some(NameMeaning::Later(_) | NameMeaning::Diverged) | None => {
                 let made = self.new_struct(text, ty, span, false);
                 self.names.insert(text, made);
                 let NameMeaning::Struct(variable) = made else { return None };

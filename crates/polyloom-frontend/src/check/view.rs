@@ -192,7 +192,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let Some(vector) = fixed.vector() else { return };
         let local = match self.names.get(text).copied() {
             Some(NameMeaning::Local(local)) if self.fixed.get(&local) == Some(&fixed) => local,
-            Some(NameMeaning::Later(_)) | None => {
+            Some(NameMeaning::Later(_) | NameMeaning::Diverged) | None => {
                 let at = self.span(name);
                 let local = self.new_local(text, vector.into(), at);
                 self.names.insert(text, NameMeaning::Local(local));
@@ -297,7 +297,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     /// Makes a name stand for an array or a tuple, `what` in words, until the branch or loop body ends.
     pub(super) fn stand_for(&mut self, text: &'a str, meaning: NameMeaning, what: &str, span: Span) {
         let before = self.names.get(text).copied();
-        if !matches!(before, None | Some(NameMeaning::Later(_) | NameMeaning::View(_) | NameMeaning::Struct(_)))
+        if !matches!(before, None | Some(NameMeaning::Later(_) | NameMeaning::Diverged | NameMeaning::View(_) | NameMeaning::Struct(_)))
             || !self.may_rebind(text)
         {
             let message = format!("`{text}` has a value already and cannot stand for {what}");

@@ -2,7 +2,7 @@
 
 use super::expression::CombineOrder;
 use super::sort::SortStep;
-use super::tile::{AttentionTile, ProductTile};
+use super::tile::{AttentionTile, MatrixTile, PipelinedTile, ProductTile};
 use crate::op::TensorOp;
 use crate::reference::N_LANES;
 use polyloom_ir::{BuildError, FloatMode, Function, Scalar};
@@ -38,6 +38,8 @@ impl KernelBody {
     pub fn block_size(&self) -> Option<u32> {
         match self.form {
             BodyForm::Product { tile, .. } => Some(tile.shape.columns.into()),
+            BodyForm::MatrixProduct(tile) => Some(tile.n_threads()),
+            BodyForm::PipelinedProduct(tile) => Some(tile.n_threads()),
             form => form.has_blocks().then_some(N_LANES as u32),
         }
     }
@@ -101,6 +103,10 @@ pub(super) enum BodyForm {
     Scan,
     /// A block of threads has tiles of a product, whose rows and columns are the last two outer axes.
     Product { tile: ProductTile, params: TileParams },
+    /// A block of threads has a tile of a product, which tensor cores compute.
+    MatrixProduct(MatrixTile),
+    /// A block of threads has a tile of a product, whose factors are copied to shared memory as they lie in memory.
+    PipelinedProduct(PipelinedTile),
     /// A block of 32 threads has some queries of attention, which are along the last outer axis.
     Attention(AttentionTile),
     /// A block of 32 threads does a step of a sorting network in place, with the number that the step depends on.
@@ -124,6 +130,8 @@ impl BodyForm {
                 | BodyForm::Block { .. }
                 | BodyForm::SplitBlock
                 | BodyForm::Product { .. }
+                | BodyForm::MatrixProduct(_)
+                | BodyForm::PipelinedProduct(_)
                 | BodyForm::Attention(_)
                 | BodyForm::Sort { .. }
         )

@@ -1,7 +1,7 @@
 //! The spaces of reductions, and the choice of how threads share a row.
 
 use super::expression::{ExpressionArena, ExpressionId, ExpressionKind};
-use super::tile::{AttentionTile, ProductTile};
+use super::tile::{AttentionTile, MatrixTile, PipelinedTile, ProductTile};
 use crate::layout::Layout;
 use crate::op::TensorOp;
 use crate::reference::{BLOCK_LENGTH, N_LANES};
@@ -36,6 +36,10 @@ pub(super) enum RowForm {
     Unrolled,
     /// A block of threads has a tile of a product: rows along its length.
     Product(ProductTile),
+    /// A block of threads has a tile of a product, which tensor cores compute.
+    MatrixProduct(MatrixTile),
+    /// A block of threads has a tile of a product, whose factors are copied as they lie in memory.
+    PipelinedProduct(PipelinedTile),
     /// A block of 32 threads has some queries of attention.
     Attention(AttentionTile),
     /// A block of 32 threads has a block of 4,096 elements of a row.
@@ -61,10 +65,9 @@ impl ReductionSpace {
         outer: Vec<u64>,
         outer_order: Vec<usize>,
         inner: Vec<u64>,
-        tile: Option<ProductTile>,
+        form: RowForm,
     ) -> ReductionSpace {
         let order = (0..outer.len() + inner.len()).collect();
-        let form = tile.map_or(RowForm::Loop, RowForm::Product);
         ReductionSpace { outer, outer_order, inner, order, form, range: RowRange::Whole }
     }
 
@@ -112,7 +115,10 @@ impl RowForm {
 
     /// Returns true if a kernel has one such reduction alone, whose results no thread has as a whole row's.
     pub(super) fn is_alone(self) -> bool {
-        matches!(self, RowForm::Product(_) | RowForm::Attention(_))
+        matches!(
+            self,
+            RowForm::Product(_) | RowForm::MatrixProduct(_) | RowForm::PipelinedProduct(_) | RowForm::Attention(_)
+        )
     }
 
     /// Returns the extents of the parts of rows that are combined by themselves; none if whole rows are.

@@ -5,7 +5,7 @@
 use super::options::PlanOptions;
 use super::reduction::accumulator;
 use crate::reference::N_LANES;
-use polyloom_ir::Scalar;
+use polyloom_ir::{Arch, FloatMode, Scalar, fragment};
 use serde::{Deserialize, Serialize};
 
 /// The rows of a tile, at most: with two vectors of columns they and the factors fill 32 vector registers.
@@ -127,6 +127,174 @@ impl TileShape {
         }
     }
 }
+
+/// The rows, and the columns, of the part of a product that a warp computes with tensor cores: two fragments of each.
+pub(super) const WARP_EDGE: u64 = 32;
+
+/// The tile of a product that a block of threads computes with tensor cores: a square of warps, each of which has a square of
+/// [`WARP_EDGE`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct MatrixTile {
+    /// The type of the factors.
+    pub(super) factor: Scalar,
+    /// The warps below each other, and side by side: 1, 2 or 4.
+    pub(super) warps: u8,
+}
+
+impl MatrixTile {
+    /// The rows, and the columns, of a block.
+    pub(super) fn edge(self) -> u64 {
+        u64::from(self.warps) * WARP_EDGE
+    }
+
+    pub(super) fn n_threads(self) -> u32 {
+        u32::from(self.warps).pow(2) * N_LANES as u32
+    }
+
+    pub(super) fn n_blocks(self, n_matrices: u64, rows: u64, columns: u64) -> u64 {
+        n_matrices * rows.div_ceil(self.edge()) * columns.div_ceil(self.edge())
+    }
+
+    /// Chooses a tile for factors of a type; `None` if tensor cores do not give what the mode asks for, or too little of what
+    /// they give is wanted.
+    pub(super) fn choose(size: &ProductSize, factor: Scalar, options: &PlanOptions) -> Option<MatrixTile> {
+        let n_flops =
+            size.n_matrices.saturating_mul(size.rows).saturating_mul(size.columns).saturating_mul(size.length);
+        let is_filled = size.rows.min(size.columns) >= MIN_MATRIX_EDGE && n_flops >= MIN_FLOPS;
+        if !is_filled || !may_use_tensor_cores(factor, options) {
+            return None;
+        }
+        let of = |warps| MatrixTile { factor, warps };
+        // Large tiles load less for each product, as long as there are some for every multiprocessor.
+        let is_full = |tile: &MatrixTile| {
+            let is_filled = size.rows.min(size.columns) > tile.edge() / 2;
+            is_filled && tile.n_blocks(size.n_matrices, size.rows, size.columns) >= n_multiprocessors(options)
+        };
+        Some([of(4), of(2)].into_iter().find(is_full).unwrap_or(of(1)))
+    }
+}
+
+/// Returns true if tensor cores give what the mode asks of products of factors of a type. They add products of floats in an
+/// order of their own. Of `float32` they would take the upper bits alone.
+pub(super) fn may_use_tensor_cores(factor: Scalar, options: &PlanOptions) -> bool {
+    let is_exact = factor.is_int() && fragment::accumulator(factor).is_some();
+    let may_reorder = factor.is_half() && options.float_mode != FloatMode::Strict;
+    let has_factor = options.gpu.is_some_and(|arch| arch >= fragment::least_arch(factor));
+    (is_exact || may_reorder) && has_factor
+}
+
+/// Returns the number of multiprocessors that a plan is for.
+fn n_multiprocessors(options: &PlanOptions) -> u64 {
+    u64::from(options.n_workers.div_ceil(ROWS_OF_MULTIPROCESSOR))
+}
+
+/// The bytes of a slice of a chain that a stage of shared memory has of each row or column.
+const SLICE_BYTES: u32 = 64;
+/// The bytes that a thread copies at once.
+const CHUNK_BYTES: u32 = 16;
+/// The bytes between rows of shared memory that keep neighbouring ones from the same banks.
+const GAP_BYTES: u32 = 16;
+
+/// The ways in which a multiprocessor adds up products.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum ProductEngine {
+    /// Tensor cores: each of four warps has a quarter of a block's tile.
+    TensorCore,
+    /// Each of 256 threads has some rows and columns of the tile, and adds up their chains.
+    Chain,
+}
+
+/// The tile of a product that a block of threads computes from slices of the factors, which are copied to shared memory
+/// while the tile is computed from those before them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct PipelinedTile {
+    /// The type of the factors.
+    pub(super) factor: Scalar,
+    /// The rows, and the columns: 64 or 128.
+    pub(super) edge: u8,
+    pub(super) engine: ProductEngine,
+    /// For each factor, true if neighbours along the chain are neighbours in memory. Of others those along the rows of the left
+    /// factor, or along the columns of the right one, are.
+    pub(super) is_along_chain: [bool; 2],
+}
+
+impl PipelinedTile {
+    /// The stages of shared memory: one is worked with while the others are filled.
+    pub(super) const N_STAGES: u32 = 4;
+
+    pub(super) fn n_threads(self) -> u32 {
+        match self.engine {
+            ProductEngine::TensorCore => 128,
+            ProductEngine::Chain => 256,
+        }
+    }
+
+    /// The elements of a chain that a stage has.
+    pub(super) fn slice(self) -> u32 {
+        SLICE_BYTES / self.factor.bytes()
+    }
+
+    /// The elements that a thread copies at once.
+    pub(super) fn chunk(self) -> u32 {
+        chunk_of(self.factor)
+    }
+
+    /// The rows that shared memory has of a stage of a factor, which are rows or columns of the tile or elements of the chain,
+    /// and the number of elements of each.
+    pub(super) fn stage_extents(self, factor: usize) -> [u32; 2] {
+        let (slice, edge) = (self.slice(), u32::from(self.edge));
+        if self.is_along_chain[factor] { [edge, slice] } else { [slice, edge] }
+    }
+
+    /// The extents of the shared memory of a factor, with the gaps between its rows.
+    pub(super) fn shared_extents(self, factor: usize) -> [u32; 2] {
+        let [n_rows, width] = self.stage_extents(factor);
+        [Self::N_STAGES * n_rows, width + GAP_BYTES / self.factor.bytes()]
+    }
+
+    /// The first byte of the shared memory of the right factor, and the one after its last.
+    pub(super) fn shared_ends(self) -> [u32; 2] {
+        let n_bytes = |factor: usize| self.shared_extents(factor).iter().product::<u32>() * self.factor.bytes();
+        [n_bytes(0), n_bytes(0) + n_bytes(1)]
+    }
+
+    pub(super) fn n_blocks(self, n_matrices: u64, rows: u64, columns: u64) -> u64 {
+        let edge = u64::from(self.edge);
+        n_matrices * rows.div_ceil(edge) * columns.div_ceil(edge)
+    }
+
+    /// Chooses a tile for factors of a type that lie along the chain; `None` if there is none, or no GPU.
+    pub(super) fn choose(size: &ProductSize, factor: Scalar, options: &PlanOptions) -> Option<PipelinedTile> {
+        let arch = options.gpu?;
+        let engine = match factor {
+            _ if may_use_tensor_cores(factor, options) => ProductEngine::TensorCore,
+            Scalar::F32 | Scalar::F64 if size.dtype == factor => ProductEngine::Chain,
+            _ => return None,
+        };
+        let of = |edge| PipelinedTile { factor, edge, engine, is_along_chain: [true; 2] };
+        let is_whole = size.length > 0 && size.length.is_multiple_of(of(0).slice().into());
+        if arch < Arch::of_number(80)? || !is_whole || size.rows.min(size.columns) < MIN_PIPELINED_EDGE {
+            return None;
+        }
+        // Large tiles load less for each product, as long as there are some for every multiprocessor.
+        let large = of(128);
+        let n_blocks = large.n_blocks(size.n_matrices, size.rows, size.columns);
+        let is_full = size.rows.min(size.columns) > 64 && n_blocks >= n_multiprocessors(options);
+        Some(if is_full { large } else { of(64) })
+    }
+}
+
+/// The elements of a type that a thread copies at once.
+pub(super) fn chunk_of(factor: Scalar) -> u32 {
+    CHUNK_BYTES / factor.bytes()
+}
+
+/// The rows, and the columns, below which a tile of a pipelined product would be mostly empty.
+const MIN_PIPELINED_EDGE: u64 = 32;
+/// The rows, and the columns, below which tensor cores would mostly add what nobody asked for.
+const MIN_MATRIX_EDGE: u64 = 8;
+/// The workers of a plan that a multiprocessor is.
+const ROWS_OF_MULTIPROCESSOR: u32 = 4;
 
 /// Chooses the columns of a tile, of which two vectors hold so many.
 fn choose_columns(columns: u64, most: u64) -> u64 {

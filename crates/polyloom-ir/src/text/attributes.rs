@@ -5,7 +5,7 @@ use super::reader::{HirReader, Parsed};
 use crate::diagnostic::near_names;
 use crate::metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 22] = [
     "kind",
     "target",
     "workgroup_size",
@@ -18,6 +18,7 @@ const NAMES: [&str; 21] = [
     "by_block",
     "reads_size",
     "indices_from_start",
+    "dense_arrays",
     "hint",
     "no_allocation",
     "no_syscalls",
@@ -52,6 +53,7 @@ impl HirReader<'_> {
             "by_block" => metadata.by_block = true,
             "reads_size" => metadata.reads_size = true,
             "indices_from_start" => metadata.indices_from_start = true,
+            "dense_arrays" => metadata.dense_arrays = true,
             "no_allocation" => constraints.no_allocation = true,
             "no_syscalls" => constraints.no_syscalls = true,
             "inline_always" => constraints.inline_always = true,

@@ -358,9 +358,10 @@ impl<'t> HirReader<'t> {
             }
             Op::AsyncCopy => {
                 let count = self.number("a number of elements")?;
+                let is_in_step = self.eat_word("in_step");
                 let has_cache = self.peek().kind == TokenKind::Word;
                 let cache = if has_cache { self.choice("a cache", CacheUse::from_name)? } else { CacheUse::default() };
-                Ok(Imm::Copy(SharedCopy { count, cache }))
+                Ok(Imm::Copy(SharedCopy { count, cache, is_in_step }))
             }
             Op::NamedBarrier => {
                 let id = self.number("the number of a barrier")?;

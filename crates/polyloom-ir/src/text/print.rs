@@ -237,8 +237,13 @@ impl<'a> HirPrinter<'a> {
                 let layout = if fragment.by_columns { "columns" } else { "rows" };
                 write!(f, " {layout} {}", fragment.n)?;
             }
-            Imm::Copy(copy) if copy.cache == CacheUse::default() => write!(f, " {}", copy.count)?,
-            Imm::Copy(copy) => write!(f, " {} {}", copy.count, copy.cache.name())?,
+            Imm::Copy(copy) => {
+                write!(f, " {}", copy.count)?;
+                f.write_str(if copy.is_in_step { " in_step" } else { "" })?;
+                if copy.cache != CacheUse::default() {
+                    write!(f, " {}", copy.cache.name())?;
+                }
+            }
             Imm::Barrier(barrier) => write!(f, " {} {}", barrier.id, barrier.count)?,
             Imm::Pending(n) => write!(f, " {n}")?,
             Imm::Parallel => f.write_str(" parallel")?,
@@ -265,6 +270,7 @@ pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints)
         by_block,
         reads_size,
         indices_from_start,
+        dense_arrays,
         hints,
     } = metadata;
     let ExecutionConstraints {
@@ -306,6 +312,7 @@ pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints)
     list.extend(by_block.then(|| "by_block".to_owned()));
     list.extend(reads_size.then(|| "reads_size".to_owned()));
     list.extend(indices_from_start.then(|| "indices_from_start".to_owned()));
+    list.extend(dense_arrays.then(|| "dense_arrays".to_owned()));
     for (key, value) in hints {
         list.push(format!("hint {} = {}", QuotedString(key), QuotedString(value)));
     }

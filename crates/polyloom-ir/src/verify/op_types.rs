@@ -172,7 +172,7 @@ fn shared_array(
     }
 }
 
-/// `mma_load_a` and its like, as long as there are composites.
+/// `mma_load_a` and its like. A load may give the components of its vector.
 fn fragment_access(
     checker: &mut FunctionVerifier<'_>,
     inst: Inst,
@@ -188,9 +188,11 @@ fn fragment_access(
     };
     let elem = operands.first().and_then(|ty| ty.as_array()).filter(|(_, ndim)| *ndim == 2);
     let part = elem.and_then(|(elem, _)| fragment_type(matrix, elem, fragment.n)).map(Type::Composite);
+    let is_flat = part.is_some_and(|part| part.components()[..] == *results);
     let fits = match (data.op, operands, results) {
         (Op::MmaStore, [_, row, column, value], []) => [*row, *column] == [Type::I32; 2] && part == Some(*value),
         (_, [_, row, column], [result]) => [*row, *column] == [Type::I32; 2] && part == Some(*result),
+        (Op::MmaLoadA | Op::MmaLoadB, [_, row, column], _) => [*row, *column] == [Type::I32; 2] && is_flat,
         _ => false,
     };
     if !fits {

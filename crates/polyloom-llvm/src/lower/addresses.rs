@@ -7,7 +7,7 @@ use super::memory::{ArrayArg, GroupAddress};
 use super::{FunctionLowering, Reps, Result, ValueRep};
 use crate::ir::*;
 use polyloom_ir::analysis::uniformity::ValueShape;
-use polyloom_ir::{Scalar, Value, ValueDef};
+use polyloom_ir::{Op, Scalar, Value, ValueDef};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
@@ -43,6 +43,14 @@ impl FunctionLowering<'_, '_> {
             let ty = self.scalar_of(index)?;
             let stride = arg.strides[axis];
             let known = arg.known_strides[axis];
+            let (index, rep) = match known {
+                Some(bytes) => {
+                    let (index, rep, constant) = self.without_constant(index, rep)?;
+                    inner += bytes * constant;
+                    (index, rep)
+                }
+                None => (index, rep),
+            };
             if let (Some(bytes), Some(index)) = (known, self.small_constant(index)) {
                 inner += bytes * index;
                 continue;
@@ -116,6 +124,26 @@ impl FunctionLowering<'_, '_> {
     pub(super) fn small_constant(&self, index: Value) -> Option<i64> {
         let bits = self.func.as_const(index)?;
         i64::try_from(bits).ok().filter(|&index| index <= i64::from(i16::MAX))
+    }
+
+    /// Takes the constant out of an index that is a sum. On GPUs, addresses then differ by constants, which instructions add.
+    /// Sums of indices that count from the start do not wrap, because wrapped they would be negative.
+    fn without_constant(&self, index: Value, rep: ValueRep) -> Result<(Value, ValueRep, i64)> {
+        let (mut index, mut rep, mut constant) = (index, rep, 0);
+        if !self.arith.processor.is_gpu || !self.func.metadata.indices_from_start {
+            return Ok((index, rep, 0));
+        }
+        while let ValueDef::Result(inst, _) = self.func.values[index].def {
+            let data = &self.func.insts[inst];
+            let (Op::Add, &[a, b]) = (data.op, &data.operands[..]) else { break };
+            let (rest, added) = match (self.small_constant(a), self.small_constant(b)) {
+                (_, Some(added)) => (a, added),
+                (Some(added), None) => (b, added),
+                (None, None) => break,
+            };
+            (index, rep, constant) = (rest, self.rep(rest)?, constant + added);
+        }
+        Ok((index, rep, constant))
     }
 
     fn widen_index(&self, index: Val, ty: Scalar) -> Val {

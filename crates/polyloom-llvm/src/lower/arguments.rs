@@ -103,7 +103,8 @@ impl KernelArguments {
                     let bytes = inner.iter().try_fold(i64::from(elem.bytes()), |bytes, extent| {
                         extent.and_then(|extent| bytes.checked_mul(extent.into()))
                     });
-                    bytes.filter(|_| facts.contiguous)
+                    // Arrays of one axis are dense alone where all their elements follow each other.
+                    bytes.filter(|_| facts.contiguous || (func.metadata.dense_arrays && ndim == 1))
                 })
                 .collect();
             let strides: SmallVec<[Val; 4]> = (0..ndim)

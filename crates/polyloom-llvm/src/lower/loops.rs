@@ -10,7 +10,8 @@ use super::values::CarriedKind;
 use super::{ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep};
 use crate::ir::*;
 use polyloom_codegen::CodegenError;
-use polyloom_ir::{Inst, Region};
+use polyloom_ir::op::OpEffect;
+use polyloom_ir::{Inst, Op, Region};
 use smallvec::SmallVec;
 
 impl FunctionLowering<'_, '_> {
@@ -283,6 +284,28 @@ impl FunctionLowering<'_, '_> {
         Ok(())
     }
 
+    /// Returns how many iterations of a loop a GPU's thread runs together, if it loads and stores nothing: the loads are then
+    /// under way at the same time, where a warp would wait for each of them in turn.
+    fn unrolling_on_gpu(&self, inst: Inst) -> Option<u32> {
+        if !self.arith.processor.is_gpu {
+            return None;
+        }
+        let (mut n_insts, mut loads, mut only_reads) = (0, false, true);
+        for &region in &self.func.insts[inst].regions {
+            self.func.walk(region, &mut |_, data| {
+                n_insts += 1;
+                loads |= data.op == Op::ArrayLoad;
+                only_reads &= matches!(data.op.info().effect, OpEffect::Pure | OpEffect::Read | OpEffect::Terminator);
+            });
+        }
+        match n_insts {
+            _ if !loads || !only_reads => None,
+            0..=32 => Some(8),
+            33..=160 => Some(4),
+            _ => None,
+        }
+    }
+
     /// Branches back to the header with the next values.
     fn next_iteration(&mut self, state: &LoopState, next: &[ValueRep]) -> Result<()> {
         let mut values: SmallVec<[Val; 4]> = SmallVec::new();
@@ -315,6 +338,9 @@ impl FunctionLowering<'_, '_> {
             Some(n) => self.ir.br_back(state.header, &[("llvm.loop.unroll.count", Some(n))]),
             None if self.runs_iterations_as_lanes(state.inst) => {
                 self.ir.br_back(state.header, &super::loop_forms::AS_LANES)
+            }
+            None if let Some(n) = self.unrolling_on_gpu(state.inst).filter(|_| is_innermost) => {
+                self.ir.br_back(state.header, &[("llvm.loop.unroll.count", Some(n))])
             }
             None if is_ragged => self.ir.br_back(state.header, &[("llvm.loop.unroll.runtime.disable", None)]),
             None => self.ir.br(state.header),

@@ -271,8 +271,8 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
             (Op::LoadReadonly, _) if self.arith.processor.is_gpu => self.load_readonly(inst)?,
             (Op::ArrayLoad | Op::LoadReadonly, _) => self.array_load(inst)?,
             (Op::AsyncCopy, _) if self.arith.processor.is_gpu => return self.async_copy(inst),
-            (Op::Mma, _) if self.arith.processor.is_gpu => {
-                let results = self.mma(inst)?;
+            (Op::Mma | Op::MmaLoadA | Op::MmaLoadB, _) if self.arith.processor.is_gpu => {
+                let results = if data.op == Op::Mma { self.mma(inst)? } else { self.load_fragment(inst)? };
                 for (&result, rep) in data.results.iter().zip(results) {
                     self.values[result] = Some(rep);
                 }

@@ -198,7 +198,7 @@ impl Sample<'_> {
                                 op,
                                 &[to, second, from, first, second],
                                 &[],
-                                Imm::Copy(SharedCopy { count, cache }),
+                                Imm::Copy(SharedCopy { count, cache, is_in_step: false }),
                             );
                         }
                     }

@@ -9,6 +9,7 @@ use super::cost::ThreadCost;
 use super::device::{CpuDevice, Tier, TierPolicy};
 use super::facts::{FactKey, FactPlan};
 pub use super::kernel_source::{InterpretableHir, KernelSource};
+use super::thread_order::TiledOrder;
 use super::tiers::{self, TierPromotion};
 use crate::args::{ArgBlock, KernelParams};
 use crate::cache::{self, CacheLookup};
@@ -87,6 +88,8 @@ pub(crate) struct KernelInner {
     /// True if all candidates give the same bits, so that chunks of one launch may run different ones.
     pub(crate) mixes_candidates: bool,
     pub(crate) plan: FactPlan,
+    /// How its threads are ordered, if not by rows.
+    pub(crate) order: Option<TiledOrder>,
     variants: [AtomicPtr<VariantState>; MAX_VARIANTS],
     pub(crate) interpreter: PerProcess<OnceLock<Interpreter>>,
     /// Held while a variant is made.
@@ -147,7 +150,10 @@ impl CpuKernel {
         let prints = sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..)));
         let cost = ThreadCost::of(&source.prepared, source.prepared_kernel);
         let is_confined = !kernel.constraints.cpu_affinity.is_empty();
+        let may_be_tiled = !source.needs_blocks && !plan.alone;
+        let order = TiledOrder::of(&source.prepared, source.prepared_kernel, &source.params).filter(|_| may_be_tiled);
         let inner = KernelInner {
+            order,
             may_be_short: cost.steady && !prints && !source.needs_blocks && !is_confined && !is_interpreted,
             mixes_candidates: kernel.metadata.float_mode == FloatMode::Strict,
             name: kernel.name.clone(),

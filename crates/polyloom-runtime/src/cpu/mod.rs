@@ -17,4 +17,5 @@ pub(crate) mod output;
 pub mod pool;
 pub mod queue;
 pub(crate) mod run;
+mod thread_order;
 pub(crate) mod tiers;

@@ -12,6 +12,7 @@ use super::device::Tier;
 use super::kernel::{KernelInner, VariantState};
 use super::output::OrderedOutput;
 use super::pool::Sleepers;
+use super::thread_order::{TILE_ROWS, tiles};
 use super::{pool, tiers};
 use crate::device::{DeviceFailure, DeviceId};
 use crate::error::{LaunchError, Trap};
@@ -54,6 +55,8 @@ pub(crate) struct RunningLaunch<'a> {
     rank: u8,
     n_threads: u64,
     unclaimed: UnclaimedThreads,
+    /// Threads of a row, if chunks run in tiles.
+    tiled_row: Option<u64>,
     /// Nanoseconds a thread, as measured so far: the bits of an `f32`.
     pace: AtomicU32,
     stop: AtomicBool,
@@ -143,6 +146,7 @@ impl<'a> RunningLaunch<'a> {
             rank,
             n_threads,
             unclaimed: UnclaimedThreads(Mutex::new(0..n_threads)),
+            tiled_row: kernel.order.and_then(|order| order.row(words, &grid, rank)),
             pace: AtomicU32::new(variant.ns_per_thread().to_bits()),
             stop: AtomicBool::new(false),
             trap: OnceLock::new(),
@@ -364,8 +368,10 @@ impl<'a> RunningLaunch<'a> {
         let share = if n_participants == 1 { longest } else { self.n_left() / (SHARES * n_participants) };
         let size = share.max(shortest).min(longest).max(1);
         let row = self.grid[usize::from(self.rank).clamp(1, MAX_DIMS) - 1];
+        let tile_rows = self.tiled_row.map(|row| TILE_ROWS * row);
         let grain = match row * GRAIN.div_ceil(row) {
             _ if self.blocks.is_some() => 1,
+            _ if let Some(rows) = tile_rows.filter(|&rows| rows <= size) => rows,
             rows if self.rank > 1 && rows <= size => rows,
             _ if longest < GRAIN && self.variant.tier() == Tier::Quick => 1,
             _ if longest < GRAIN => GRAIN_OF_LONG_THREADS,
@@ -428,7 +434,11 @@ impl<'a> LaunchParticipant<'a> {
         let size = size.max(1);
         // Helpers begin at the end, so that launches one after the other find most of their data in the caches of the same
         // cores. What is printed goes out in order.
-        let grain = if run.blocks.is_some() || size < GRAIN { 1 } else { GRAIN };
+        let grain = match run.tiled_row {
+            Some(row) if row <= size => row,
+            _ if run.blocks.is_some() || size < GRAIN => 1,
+            _ => GRAIN,
+        };
         let is_from_end = !self.is_caller && !run.kernel.prints;
         let Range { start: begin, end } =
             if is_from_end { run.unclaimed.take_last(size, grain) } else { run.unclaimed.take_first(size) };
@@ -440,8 +450,14 @@ impl<'a> LaunchParticipant<'a> {
         }
         let (entry, sampled) = run.code_of_chunk(end - begin);
         let start = Instant::now();
-        // SAFETY: the caller vouches for the arguments.
-        unsafe { self.execute(entry, begin, end) };
+        match run.tiled_row {
+            // SAFETY: the caller vouches for the arguments.
+            None => unsafe { self.execute(entry, begin, end) },
+            Some(row) => tiles(begin..end, row).for_each(|tile| {
+                // SAFETY: the caller vouches for the arguments.
+                unsafe { self.execute(entry, tile.start, tile.end) }
+            }),
+        }
         let measured = start.elapsed().as_nanos() as f32 / (end - begin) as f32;
         if let Some((trial, candidate)) = sampled
             && !run.stop.load(Ordering::Relaxed)

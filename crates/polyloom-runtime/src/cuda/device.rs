@@ -4,6 +4,7 @@
 
 use super::driver::{describe, driver, error_name, is_started};
 use super::kernel::CudaKernel;
+use super::memory_pool::MemoryPool;
 use super::queue::CudaQueue;
 use crate::device::{Device, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, Queue};
 use crate::fork::PerProcess;
@@ -19,6 +20,8 @@ pub struct CudaDevice {
     properties: DeviceProperties,
     arch: Arch,
     context: PrimaryContext,
+    /// Memory that the default stream's arrays have given back.
+    pub(super) pool: Mutex<MemoryPool>,
 }
 
 /// A device's primary context. It is kept for the rest of the process, because arrays may live as long.
@@ -190,7 +193,9 @@ impl CudaDevice {
         let (properties, arch, handle) = described(number)?;
         // SAFETY: the handle is the driver's.
         let context = unsafe { result::primary_ctx::retain(handle) }.map_err(failed(number, "be set up"))?;
-        Ok(CudaDevice { number, properties, arch, context: PrimaryContext(context) })
+        let quarter = usize::try_from(properties.memory_bytes.unwrap_or(0) / 4).unwrap_or(usize::MAX);
+        let pool = Mutex::new(MemoryPool::new(quarter));
+        Ok(CudaDevice { number, properties, arch, context: PrimaryContext(context), pool })
     }
 
     /// Shared memory that a block may have if it asks, in bytes.
@@ -255,7 +260,9 @@ impl Device for CudaDevice {
     }
 
     fn free_bytes(&self) -> Result<Option<u64>, DeviceFailure> {
-        self.within("say how much memory is free", result::mem_get_info).map(|(free, _)| Some(free as u64))
+        let (free, _) = self.within("say how much memory is free", result::mem_get_info)?;
+        let unused = self.pool.lock().unwrap_or_else(PoisonError::into_inner).n_unused_bytes();
+        Ok(Some((free + unused) as u64))
     }
 
     fn load(self: Arc<Self>, program: DeviceProgram<'_>) -> Result<Box<dyn DeviceKernel>, DeviceFailure> {

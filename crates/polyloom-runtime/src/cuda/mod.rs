@@ -8,6 +8,7 @@ mod assembler;
 mod device;
 mod driver;
 mod kernel;
+mod memory_pool;
 mod nvjitlink;
 mod nvrtc;
 mod queue;

@@ -1,11 +1,12 @@
 //! Queues of CUDA devices: streams.
 
 use super::device::CudaDevice;
+use super::memory_pool::MemoryPool;
 use crate::device::layout::RowLayout;
 use crate::device::queue::sealed::SealedEvent;
 use crate::device::{Device as _, DeviceFailure, DeviceId, Event, FillWord, Queue};
 use cudarc::driver::{DriverError, result, sys};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// A stream of a device. The default stream waits for all other streams of the program, and they wait for it (the
 /// driver's legacy default stream).
@@ -41,6 +42,48 @@ impl CudaQueue {
         self.stream.is_null()
     }
 
+    fn pool(&self) -> MutexGuard<'_, MemoryPool> {
+        self.device.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory of the pool, for the default stream: work of any stream that is queued later waits for what used it before.
+    /// `None` if there is no more.
+    fn alloc_of_pool(&self, size: usize) -> Result<Option<u64>, DriverError> {
+        if let Some(address) = self.pool().take(size) {
+            return Ok(Some(address));
+        }
+        let allocated = self.alloc_of_driver(size)?;
+        if let Some(address) = allocated {
+            self.pool().add(address, size);
+        }
+        Ok(allocated)
+    }
+
+    /// Memory of the driver, which has what the pool keeps unused if it needs that; `None` if there is no more.
+    fn alloc_of_driver(&self, n_bytes: usize) -> Result<Option<u64>, DriverError> {
+        // SAFETY: asking for memory touches none.
+        let ask = || match unsafe { result::malloc_sync(n_bytes) } {
+            Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
+            other => other.map(Some),
+        };
+        match ask()? {
+            None => {
+                self.release_unused()?;
+                ask()
+            }
+            some => Ok(some),
+        }
+    }
+
+    /// Gives what the pool keeps to the driver.
+    fn release_unused(&self) -> Result<(), DriverError> {
+        let unused = self.pool().drain();
+        // SAFETY: the default stream is always there, and waits for all others.
+        unsafe { sys::cuStreamSynchronize(std::ptr::null_mut()) }.result()?;
+        // SAFETY: the pool has had them from the driver and has forgotten them, and nothing uses them any more.
+        unused.into_iter().try_for_each(|address| unsafe { result::free_sync(address) })
+    }
+
     fn wait_for_all(&self) -> Result<(), DriverError> {
         // SAFETY: the stream lives as long as this.
         unsafe { sys::cuStreamSynchronize(self.stream) }.result()
@@ -68,22 +111,29 @@ impl Queue for CudaQueue {
 
     fn alloc(&self, n_bytes: usize, skew: u8) -> Result<u64, DeviceFailure> {
         let device = self.device();
-        // SAFETY: asking for memory touches none.
-        self.device
-            .within("allocate memory", || match unsafe { result::malloc_sync(n_bytes + usize::from(skew)) } {
-                Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
-                other => other.map(|address| Some(address + u64::from(skew))),
-            })?
-            .ok_or(DeviceFailure::OutOfMemory { device, n_bytes })
+        let n_needed = n_bytes.saturating_add(usize::from(skew));
+        let allocated = self.device.within("allocate memory", || match self.is_default() {
+            true => self.alloc_of_pool(MemoryPool::rounded(n_needed)),
+            false => self.alloc_of_driver(n_needed),
+        })?;
+        allocated.map(|address| address + u64::from(skew)).ok_or(DeviceFailure::OutOfMemory { device, n_bytes })
     }
 
     unsafe fn free(&self, address: u64) {
+        // The driver has given the multiple of 256 below the address.
+        let address = address & !0xff;
         // A failure is ignored, because a device that is lost has lost its memory too.
         let _ = self.device.within("free memory", || {
+            if self.is_default() {
+                if self.pool().put(address) {
+                    return Ok(());
+                }
+            } else {
+                self.pool().forget(address);
+            }
             self.wait_for_all()?;
-            // SAFETY: the driver has given the multiple of 256 below the address for it, as the caller vouches, and what
-            // was in the queue is done.
-            unsafe { result::free_sync(address & !0xff) }
+            // SAFETY: nobody uses it any more, as the caller vouches, and what was in the queue is done.
+            unsafe { result::free_sync(address) }
         });
     }
 

@@ -196,7 +196,8 @@ impl BoundFusion {
             let reason = || format!("{n_blocks} blocks of threads are more than a launch has");
             let n_blocks = u32::try_from(n_blocks).map_err(|_| GraphError::Evaluation(reason()))?;
             let block = [n_threads, 1, 1];
-            Ok::<_, FusionError>(LaunchConfig { grid: [n_blocks, 1, 1], block, shared_bytes: 0 })
+            let shared_bytes = launch.kernel.function().metadata.shared_bytes.unwrap_or(0);
+            Ok::<_, FusionError>(LaunchConfig { grid: [n_blocks, 1, 1], block, shared_bytes })
         };
         let (shape, grid): (SmallVec<[u64; 4]>, _) = match &launch.grid {
             KernelGrid::Threads(extents) => (SmallVec::from_slice(extents), None),

@@ -18,12 +18,14 @@ pub use bound_fusion::{BoundFusion, RunNumber};
 pub use evaluate::evaluate_at;
 pub(crate) use kernel_cache::FusedKernelCache;
 
+use crate::device::cuda_device;
+use crate::has_llvm;
 use crate::kernel::Kernel;
 use crate::session::Session;
 use polyloom_frontend::CompileError;
 use polyloom_graph::plan::{BufferKind, FusionPlan, KernelGrid, PlanArg, PlanBuffer, PlanOptions, PlanOutput};
 use polyloom_graph::{Graph, GraphError, Layout};
-use polyloom_ir::{BuildError, FloatMode};
+use polyloom_ir::{Arch, BuildError, FloatMode};
 use polyloom_runtime::{ArgError, DeviceFailure, DeviceId, LaunchError, Processor, num_threads};
 use std::sync::Arc;
 
@@ -85,14 +87,22 @@ struct FusedKernel {
     args: Vec<PlanArg>,
 }
 
-/// Returns the options of plans for a device. The simulator has the threads of the machine, as the CPU, and a GPU four rows
-/// of results for each of 128 multiprocessors.
-pub fn plan_options(device: DeviceId, float_mode: FloatMode) -> PlanOptions {
+/// Returns the options of plans for a device. The simulator, of GPUs of `simulated`, has the threads of the machine, as the
+/// CPU, and a GPU four rows of results for each of 128 multiprocessors.
+pub fn plan_options(device: DeviceId, simulated: Arch, float_mode: FloatMode) -> PlanOptions {
     let n_workers = match device {
         DeviceId::Cpu | DeviceId::Simulator => num_threads() as u32,
         DeviceId::Cuda(_) => 512,
     };
-    PlanOptions { float_mode, n_workers, vector_bytes: Processor::host().vector_bytes, tile_shape: None }
+    let gpu = match device {
+        DeviceId::Cpu => None,
+        DeviceId::Simulator => Some(simulated),
+        // A device that does not open fails at the launch.
+        DeviceId::Cuda(number) => cuda_device(number).ok().and_then(|device| device.architecture.parse().ok()),
+    };
+    // Vectors of Cranelift have 16 bytes.
+    let vector_bytes = if has_llvm() { Processor::host().vector_bytes } else { 16 };
+    PlanOptions { float_mode, n_workers, vector_bytes, gpu, tile_shape: None }
 }
 
 impl Session {

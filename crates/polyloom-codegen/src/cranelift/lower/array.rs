@@ -110,6 +110,11 @@ impl CraneliftLowering<'_> {
         Ok(if narrow { self.builder.ins().uextend(types::I64, index) } else { index })
     }
 
+    /// Returns true if neighbours along the last axis are neighbours in memory.
+    pub(super) fn has_dense_elements(&self, param: usize) -> bool {
+        self.facts(param).contiguous
+    }
+
     /// The byte stride along an axis where the facts give it.
     fn known_stride(&self, param: usize, elem: Scalar, ndim: u8, axis: u8) -> Option<u64> {
         let facts = self.facts(param);

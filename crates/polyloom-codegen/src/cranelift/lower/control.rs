@@ -149,7 +149,7 @@ impl CraneliftLowering<'_> {
         (data.op == Op::Yield).then_some(&data.operands[..])
     }
 
-    fn branch(&mut self, data: &InstData) -> Lowered<()> {
+    pub(super) fn branch(&mut self, data: &InstData) -> Lowered<()> {
         let cond = self.operand(data, 0)?;
         let cond = self.value(cond)?;
         let regions = [self.owned_region(data, 0)?, self.owned_region(data, 1)?];
@@ -211,7 +211,10 @@ impl CraneliftLowering<'_> {
         let ty = clif_type(counter);
         let constant_step = self.func.as_const(step);
         let init = self.block_args(&data.operands[3..])?;
-        let (low, high) = (self.value(low)?, self.value(high)?);
+        let (mut low, high) = (self.value(low)?, self.value(high)?);
+        if let Some(lanes) = self.lane_loop(data) {
+            low = self.lower_lanes(data, lanes, low, high)?;
+        }
 
         let body = self.builder.create_block();
         self.builder.append_block_param(body, ty);

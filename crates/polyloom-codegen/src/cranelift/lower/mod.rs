@@ -3,7 +3,7 @@
 //! HIR is structured and in SSA form already, so each HIR value becomes one Cranelift value: what regions yield, break
 //! or continue with are block arguments, and no variable is ever rebuilt. The files here follow the op table's groups:
 //! [`control`] for regions, [`scalar`] and [`convert`] for arithmetic, [`array`] and [`atomic`] for memory,
-//! [`callback`] for what calls back, [`entry`] for the loop over threads that surrounds a kernel's body.
+//! [`callback`] for what calls back, [`lanes`] for products on vectors, [`entry`] for the loop over threads that surrounds a kernel's body.
 //!
 //! How scalars are represented: `bool` is an `i8` of 0 or 1, 16-bit floats are their bits in an `i16`, the rest is what
 //! it looks like.
@@ -14,6 +14,7 @@ mod callback;
 mod control;
 mod convert;
 mod entry;
+mod lanes;
 mod scalar;
 
 use super::unit::CallLinker;
@@ -50,6 +51,11 @@ struct CraneliftLowering<'a> {
     /// Addresses of array elements computed in this region or an enclosing one.
     addresses: Vec<array::ComputedAddress>,
     depth: usize,
+    /// True if the machine has fused multiply-adds of vectors.
+    has_vector_fma: bool,
+    /// The loop over threads that is lowered for several at a time, and what differs between them.
+    lanes: Option<lanes::LaneLoop>,
+    lane_values: FxHashMap<Value, lanes::LaneValue>,
     /// Present when lowering a kernel, absent in a function of scalars.
     frame: Option<KernelFrame<'a>>,
 }
@@ -71,6 +77,7 @@ pub(super) fn lower_kernel(
     clif.signature = Signature::new(CallConv::triple_default(isa.triple()));
     clif.signature.params.extend([pointer, pointer, index, index]);
     let mut lowering = CraneliftLowering::new(module, kernel, clif, context, linker);
+    lowering.has_vector_fma = lanes::has_vector_fma(isa);
     lowering.kernel(variant)?;
     lowering.finish(isa);
     Ok(())
@@ -163,6 +170,9 @@ impl<'a> CraneliftLowering<'a> {
             constants: FxHashMap::default(),
             addresses: Vec::new(),
             depth: 0,
+            has_vector_fma: false,
+            lanes: None,
+            lane_values: FxHashMap::default(),
             frame: None,
         }
     }

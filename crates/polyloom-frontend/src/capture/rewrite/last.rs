@@ -1,6 +1,6 @@
 //! Groups that run at their last call: what each place keeps until then, and which names are bound anew.
 
-use super::edits::{EvaluatedArgument, GroupRewriting, GroupSite, GroupSlot};
+use super::edits::{EvaluatedArgument, GroupMember, GroupOperand, GroupRewriting, GroupSite, GroupSlot};
 use super::own_text::{SiteParent, bytes, is_literal, may_run_code};
 use super::segment::{SegmentBuilder, SlotList};
 use super::unit::{SiteUnit, UnitValue, leaves};
@@ -38,14 +38,16 @@ impl<'a> SegmentBuilder<'a, '_> {
                 holders: self.holders(unit),
             });
         }
-        Ok(GroupRewriting {
+        let mut rewriting = GroupRewriting {
             calls: self.calls.to_vec(),
             moment: ExecMoment::Last.name(),
             members,
             slots: slots.slots,
             outputs: live.to_vec(),
             sites,
-        })
+        };
+        rewriting.remove_unread_slots();
+        Ok(rewriting)
     }
 
     /// Checks that results of members are in names alone until the group runs, which are then bound anew.
@@ -163,5 +165,43 @@ impl<'a> SegmentBuilder<'a, '_> {
             holders.extend(maker.map(|maker| (name.to_string(), maker)));
         }
         holders
+    }
+}
+
+impl GroupRewriting {
+    /// Removes the slots that no member reads: a helper that binds a parameter anew reads the slot in which the argument was
+    /// kept before. The arguments are evaluated all the same.
+    fn remove_unread_slots(&mut self) {
+        let mut is_read = vec![false; self.slots.len()];
+        self.for_each_operand(&mut |slot| is_read[*slot] = true);
+        // The new place of each slot, and the number of slots at the end.
+        let places: Vec<usize> = [0].into_iter().chain(is_read.iter().scan(0, |n, &read| {
+            *n += usize::from(read);
+            Some(*n)
+        })).collect();
+        self.for_each_operand(&mut |slot| *slot = places[*slot]);
+        for site in &mut self.sites {
+            site.n_slots = places[site.n_slots];
+            for argument in &mut site.evaluated {
+                argument.slot = argument.slot.filter(|&slot| is_read[slot]).map(|slot| places[slot]);
+            }
+        }
+        let mut is_read = is_read.into_iter();
+        self.slots.retain(|_| is_read.next().unwrap_or(true));
+    }
+
+    /// Visits the slots that members read.
+    fn for_each_operand(&mut self, visit: &mut impl FnMut(&mut usize)) {
+        fn go(operand: &mut GroupOperand, visit: &mut impl FnMut(&mut usize)) {
+            match operand {
+                GroupOperand::In(slot) => visit(slot),
+                GroupOperand::List(operands) => operands.iter_mut().for_each(|operand| go(operand, visit)),
+                GroupOperand::Call(_) | GroupOperand::Const(_) | GroupOperand::Index(_) => {}
+            }
+        }
+        for GroupMember { arguments, keywords, .. } in &mut self.members {
+            arguments.iter_mut().for_each(|operand| go(operand, visit));
+            keywords.iter_mut().for_each(|(_, operand)| go(operand, visit));
+        }
     }
 }

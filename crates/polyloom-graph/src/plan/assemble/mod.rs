@@ -86,6 +86,8 @@ impl<'a> BodyAssembler<'a> {
                 RowForm::SplitLane => axis < 2,
                 RowForm::SplitBlock => axis + 1 == n_outer,
                 RowForm::Product(tile) => axis + 2 >= n_outer && axis < n_outer + tile.n_axes(),
+                RowForm::MatrixProduct(_) => axis + 2 >= n_outer && axis < n_outer,
+                RowForm::PipelinedProduct(_) => axis + 2 >= n_outer,
                 RowForm::Attention(_) => axis + 1 >= n_outer,
                 _ => false,
             },
@@ -242,6 +244,8 @@ impl<'a> BodyAssembler<'a> {
                 }
                 RowForm::Loop => BodyForm::Loop,
                 RowForm::Product(tile) => BodyForm::Product { tile, params: TileParams::default() },
+                RowForm::MatrixProduct(tile) => BodyForm::MatrixProduct(tile),
+                RowForm::PipelinedProduct(tile) => BodyForm::PipelinedProduct(tile),
                 RowForm::Attention(tile) => BodyForm::Attention(tile),
                 RowForm::Unrolled => BodyForm::Unrolled(n as u8),
                 RowForm::SplitBlock => BodyForm::SplitBlock,
@@ -262,6 +266,14 @@ impl<'a> BodyAssembler<'a> {
             let (n_tall, n_wide) = tile.shape.counts(*rows, *columns);
             let n_blocks = batch.iter().product::<u64>() * n_tall.div_ceil(tile.shape.n_grouped.into()) * n_wide;
             return KernelGrid::Blocks { n_blocks, n_threads: tile.shape.columns.into() };
+        }
+        if let (BodyForm::MatrixProduct(tile), [batch @ .., rows, columns]) = (form, &outer[..]) {
+            let n_blocks = tile.n_blocks(batch.iter().product(), *rows, *columns);
+            return KernelGrid::Blocks { n_blocks, n_threads: tile.n_threads() };
+        }
+        if let (BodyForm::PipelinedProduct(tile), [batch @ .., rows, columns]) = (form, &outer[..]) {
+            let n_blocks = tile.n_blocks(batch.iter().product(), *rows, *columns);
+            return KernelGrid::Blocks { n_blocks, n_threads: tile.n_threads() };
         }
         if let (BodyForm::Attention(tile), [batch @ .., n_queries], [.., value_width]) =
             (form, &outer[..], &self.axes.inner[..])

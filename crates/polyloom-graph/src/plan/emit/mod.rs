@@ -2,6 +2,8 @@
 
 mod accumulate;
 mod attention;
+mod matrix;
+mod pipelined;
 mod product;
 mod rows;
 mod scan;
@@ -33,6 +35,8 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
             BodyForm::Tiled { row_axis } => emitter.tiled(usize::from(row_axis)),
             BodyForm::Scan => emitter.scan(),
             BodyForm::Product { tile, params } => emitter.products(tile, params),
+            BodyForm::MatrixProduct(tile) => emitter.matrix_product(tile),
+            BodyForm::PipelinedProduct(tile) => emitter.pipelined_product(tile),
             BodyForm::Attention(tile) => emitter.attention(tile),
             BodyForm::Sort { step, param } => emitter.sort(step, param),
             _ => emitter.rows(),
@@ -40,8 +44,12 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
     })?;
     function.metadata.float_mode = body.float_mode;
     function.metadata.indices_from_start = true;
+    function.metadata.dense_arrays = true;
     if let Some(n_threads) = body.block_size() {
         function.metadata.workgroup_size = Some([n_threads, 1, 1]);
+    }
+    if let BodyForm::PipelinedProduct(tile) = body.form {
+        function.metadata.shared_bytes = Some(tile.shared_ends()[1]);
     }
     Ok(function)
 }
@@ -97,7 +105,12 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         let axes = &self.body.outer;
         let finds_own = matches!(
             self.body.form,
-            BodyForm::Tiled { .. } | BodyForm::Product { .. } | BodyForm::Attention(_) | BodyForm::Sort { .. }
+            BodyForm::Tiled { .. }
+                | BodyForm::Product { .. }
+                | BodyForm::MatrixProduct(_)
+                | BodyForm::PipelinedProduct(_)
+                | BodyForm::Attention(_)
+                | BodyForm::Sort { .. }
         );
         if finds_own {
             return Vec::new();

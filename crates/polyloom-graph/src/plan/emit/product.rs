@@ -129,7 +129,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         });
     }
 
-    fn product(&self) -> Option<(&'b BodyReduction, Accumulator)> {
+    pub(super) fn product(&self) -> Option<(&'b BodyReduction, Accumulator)> {
         let reduction = self.body.passes.iter().flat_map(|pass| &pass.reductions).next()?;
         Some((reduction, self.accumulator(reduction)))
     }
@@ -219,7 +219,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         }
     }
 
-    fn store_of_row(&self, store: &BodyStore) {
+    pub(super) fn store_of_row(&self, store: &BodyStore) {
         let zeros: Vec<Expr<'g>> = self.body.inner.iter().map(|_| self.integer(0)).collect();
         let value = self.row_value(store.value);
         self.store(&store.address, &zeros, value);

@@ -4,9 +4,9 @@ use super::{OpCall, StoredKind, TranslatedValue, Translator, ints};
 use crate::layout::Layout;
 use crate::op::TensorOp;
 use crate::plan::expression::{ExpressionId, ExpressionKind, ViewMap};
-use crate::plan::reduction::ReductionSpace;
-use crate::plan::tile::{ProductSize, ProductTile, TileShape};
-use polyloom_ir::Scalar;
+use crate::plan::reduction::{ReductionSpace, RowForm};
+use crate::plan::tile::{MatrixTile, PipelinedTile, ProductEngine, ProductSize, ProductTile, TileShape};
+use polyloom_ir::{Scalar, fragment};
 
 /// The label of an axis. Axes of one label have one extent, or belong to a factor that is the same along it.
 type Label = i64;
@@ -15,6 +15,10 @@ type Label = i64;
 const ROW: Label = -1;
 const COLUMN: Label = -2;
 const SUM: Label = -3;
+/// The most operations for an element of a factor that is computed again for each tile.
+const MAX_STAGED_FLOPS: u64 = 4;
+/// The number of times that an element of a factor is used from which on a copy of the factor is worth its time.
+const MIN_USES: u64 = 256;
 /// The labels of the axes of one row and of one column, in contractions without rows or columns. No others are the same.
 const NO_ROW: Label = Label::MIN;
 const NO_COLUMN: Label = Label::MIN + 1;
@@ -35,6 +39,17 @@ impl Factor {
     fn extent(&self, label: Label) -> Option<u64> {
         self.labels.iter().position(|&own| own == label).map(|axis| self.extents[axis])
     }
+}
+
+/// The ways in which a factor comes to shared memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CopiedFactor {
+    /// Neighbours along the chain are copied together.
+    AlongChain,
+    /// Neighbours along the rows of a left factor, or the columns of a right one, are.
+    AlongOwn,
+    /// It is stored before, so that neighbours along the chain are neighbours in memory.
+    Stored,
 }
 
 /// The space of a product: the axes that the result has, of which the last two are the rows and columns of matrices, those
@@ -127,7 +142,15 @@ impl Translator<'_> {
             has_dense_rows: self.is_dense_along(&right, column),
             can_be_packed: sums.len() == 1,
         };
-        let tile = ProductTile::choose(&size, self.options);
+        let pipelined = self.pipelined_product([&left, &right], [row, column], &sums, &size);
+        let matrix = match &pipelined {
+            Some(_) => None,
+            None => self.matrix_product([&left, &right], &size),
+        };
+        let tile = match pipelined.is_some() || matrix.is_some() {
+            true => None,
+            false => ProductTile::choose(&size, self.options),
+        };
         let outer_extents: Vec<u64> = outer.iter().map(|&label| extent_of(label)).collect();
         let mut inner = Vec::new();
         if let Some(ProductTile { shape, .. }) = tile {
@@ -142,13 +165,27 @@ impl Translator<'_> {
         let tiles = [outer.len(), (outer.len() + inner.len()).saturating_sub(2)];
         inner.extend(sums.iter().map(|&label| extent_of(label)));
         let space = ProductSpace { outer, sums, extents: [&outer_extents[..], &inner[..]].concat(), tiles };
-        let left = match tile.filter(|tile| tile.shape.packs_left) {
-            Some(tile) => self.pack_left(&left, tile.shape, &space),
-            None => self.spread(&left, &space),
-        };
-        let right = match tile.filter(|tile| tile.shape.packs_right) {
-            Some(tile) => self.pack_right(&right, tile.shape, &space),
-            None => self.spread(&right, &space),
+        let (left, right, form) = match (pipelined, matrix, tile) {
+            (Some((tile, [left, right])), ..) => {
+                let [left, right] = [&left, &right].map(|factor| self.spread_as_is(factor, &space));
+                (left, right, RowForm::PipelinedProduct(tile))
+            }
+            (_, Some((tile, [left, right])), _) => {
+                let [left, right] = [&left, &right].map(|factor| self.spread_staged(factor, &space));
+                (left, right, RowForm::MatrixProduct(tile))
+            }
+            (.., Some(tile)) => {
+                let left = match tile.shape.packs_left {
+                    true => self.pack_left(&left, tile.shape, &space),
+                    false => self.spread(&left, &space),
+                };
+                let right = match tile.shape.packs_right {
+                    true => self.pack_right(&right, tile.shape, &space),
+                    false => self.spread(&right, &space),
+                };
+                (left, right, RowForm::Product(tile))
+            }
+            (None, None, None) => (self.spread(&left, &space), self.spread(&right, &space), RowForm::Loop),
         };
         // The axes of the result, and after them those that it lacks.
         let mut n_lacking = labels.len();
@@ -159,7 +196,7 @@ impl Translator<'_> {
             })
         };
         let outer_order = space.outer.iter().map(&mut place).collect();
-        let space = ReductionSpace::of_product(outer_extents, outer_order, inner, tile);
+        let space = ReductionSpace::of_product(outer_extents, outer_order, inner, form);
         let stored = self.store(
             dtype,
             extents,
@@ -216,13 +253,130 @@ impl Translator<'_> {
         }
     }
 
+    /// Returns the factors as they are, and as they were before they were cast.
+    fn narrowed(&self, factors: [&Factor; 2]) -> [[ExpressionId; 2]; 2] {
+        let narrow = factors.map(|factor| match &self.arena.get(factor.expression).kind {
+            ExpressionKind::Apply(TensorOp::Cast, operands) => operands[0],
+            _ => factor.expression,
+        });
+        [factors.map(|factor| factor.expression), narrow]
+    }
+
+    /// Returns the type of factors, if tensor cores add up their products in what the result is made of.
+    fn matrix_dtype(&self, expressions: [ExpressionId; 2], is_narrowed: bool, size: &ProductSize) -> Option<Scalar> {
+        let [dtype, other] = expressions.map(|expression| self.arena.dtype(expression));
+        let sum = fragment::accumulator(dtype)?;
+        // Sums modulo 2³² are those of either sign.
+        let is_sum = sum == size.dtype || size.dtype == dtype || (dtype.is_int() && size.dtype == Scalar::U32);
+        (dtype == other && is_sum && !(is_narrowed && size.dtype == dtype)).then_some(dtype)
+    }
+
+    /// Chooses tiles of tensor cores, if a product may have them, and returns its factors as those take them: what is cast to
+    /// the type that sums are made in as it was before.
+    fn matrix_product(&self, factors: [&Factor; 2], size: &ProductSize) -> Option<(MatrixTile, [Factor; 2])> {
+        let [own, narrow] = self.narrowed(factors);
+        [(own, false), (narrow, true)].into_iter().find_map(|(expressions, is_narrowed)| {
+            let dtype = self.matrix_dtype(expressions, is_narrowed, size)?;
+            let tile = MatrixTile::choose(size, dtype, self.options)?;
+            let [left, right] = factors;
+            let with = |factor: &Factor, expression| Factor { expression, ..factor.clone() };
+            Some((tile, [with(left, expressions[0]), with(right, expressions[1])]))
+        })
+    }
+
+    /// Chooses the tiles of a product whose factors are copied as they lie in memory, if it may have them, and returns the
+    /// factors, each of them loads alone. Those that do not lie so are stored before, if they are used often enough.
+    fn pipelined_product(
+        &mut self,
+        factors: [&Factor; 2],
+        [row, column]: [Label; 2],
+        sums: &[Label],
+        size: &ProductSize,
+    ) -> Option<(PipelinedTile, [Factor; 2])> {
+        let &[sum] = sums else { return None };
+        let [own, narrow] = self.narrowed(factors);
+        let (tile, expressions) =
+            [(narrow, true), (own, false)].into_iter().find_map(|(expressions, is_narrowed)| {
+                let dtype = self.arena.dtype(expressions[0]);
+                let is_matrix = self.matrix_dtype(expressions, is_narrowed, size).is_some();
+                let is_plain = dtype == size.dtype && dtype == self.arena.dtype(expressions[1]);
+                let tile = PipelinedTile::choose(size, dtype, self.options)?;
+                let fits = if tile.engine == ProductEngine::TensorCore { is_matrix } else { is_plain };
+                fits.then_some((tile, expressions))
+            })?;
+        let [left, right] = factors;
+        let with = |factor: &Factor, expression| Factor { expression, ..factor.clone() };
+        let factors = [(with(left, expressions[0]), row), (with(right, expressions[1]), column)];
+        let n_uses = [size.columns, size.rows];
+        let mut forms = [CopiedFactor::AlongChain; 2];
+        for (index, (factor, label)) in factors.iter().enumerate() {
+            forms[index] = match self.copied_form(factor, *label, sum, tile) {
+                Some(form) => form,
+                None if n_uses[index] >= MIN_USES && factor.has(*label) && factor.has(sum) => CopiedFactor::Stored,
+                None => return None,
+            };
+        }
+        let is_along_chain = forms.map(|form| form != CopiedFactor::AlongOwn);
+        let mut copied = Vec::new();
+        for ((factor, label), form) in factors.into_iter().zip(forms) {
+            copied.push(match form {
+                CopiedFactor::Stored => {
+                    let batch = factor.labels.iter().copied().filter(|&own| own != label && own != sum);
+                    let labels: Vec<Label> = batch.chain([label, sum]).collect();
+                    let ordered = self.ordered(&factor, &labels);
+                    Factor { expression: self.load_stored(ordered.expression, &ordered.extents), ..ordered }
+                }
+                CopiedFactor::AlongChain | CopiedFactor::AlongOwn => factor,
+            });
+        }
+        let copied: [Factor; 2] = copied.try_into().ok()?;
+        Some((PipelinedTile { is_along_chain, ..tile }, copied))
+    }
+
+    /// Says how a factor is copied as it lies in memory, if threads may copy several neighbours at once.
+    fn copied_form(&self, factor: &Factor, label: Label, sum: Label, tile: PipelinedTile) -> Option<CopiedFactor> {
+        let ExpressionKind::Load(_, layout) = &self.arena.get(factor.expression).kind else { return None };
+        let axis = |label: Label| factor.labels.iter().position(|&own| own == label);
+        let (own, chain) = (axis(label)?, axis(sum)?);
+        let chunk = i64::from(tile.chunk());
+        let is_dense_along = |axis: usize| {
+            let mut others = layout.strides.iter().enumerate().filter(|&(other, _)| other != axis);
+            let is_even = others.all(|(_, stride)| stride % chunk == 0) && layout.offset % chunk == 0;
+            layout.strides[axis] == 1 && is_even && layout.extents[axis].is_multiple_of(chunk as u64)
+        };
+        // Tensor cores take bytes as they lie along the chain.
+        let takes_others = tile.engine == ProductEngine::Chain || tile.factor.bytes() > 1;
+        match () {
+            () if is_dense_along(chain) => Some(CopiedFactor::AlongChain),
+            () if takes_others && is_dense_along(own) => Some(CopiedFactor::AlongOwn),
+            () => None,
+        }
+    }
+
+    /// Returns a factor over the space of a product whose threads compute it as they put it into shared memory, some of them
+    /// the same elements: what is dear is stored before.
+    fn spread_staged(&mut self, factor: &Factor, space: &ProductSpace) -> ExpressionId {
+        let mut is_cheap = self.arena.flops(factor.expression) <= MAX_STAGED_FLOPS;
+        self.arena.visit(&[factor.expression], |id| {
+            is_cheap &= !matches!(
+                self.arena.get(id).kind,
+                ExpressionKind::Combined { .. } | ExpressionKind::Random(..) | ExpressionKind::Gather { .. }
+            );
+        });
+        if is_cheap { self.spread_as_is(factor, space) } else { self.spread(factor, space) }
+    }
+
     /// Returns a factor over the space of a product.
     fn spread(&mut self, factor: &Factor, space: &ProductSpace) -> ExpressionId {
         let is_plain = matches!(self.arena.get(factor.expression).kind, ExpressionKind::Load(..));
         let expression =
             if is_plain { factor.expression } else { self.load_stored(factor.expression, &factor.extents) };
+        self.spread_as_is(&Factor { expression, ..factor.clone() }, space)
+    }
+
+    fn spread_as_is(&mut self, factor: &Factor, space: &ProductSpace) -> ExpressionId {
         let labels = [&space.outer[..], &space.sums[..]].concat();
-        let ordered = self.ordered(&Factor { expression, ..factor.clone() }, &labels);
+        let ordered = self.ordered(factor, &labels);
         let mut widened = vec![1; space.extents.len()];
         for (&label, &extent) in ordered.labels.iter().zip(&ordered.extents) {
             if let Some(axis) = space.axis(label) {

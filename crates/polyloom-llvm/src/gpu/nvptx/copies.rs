@@ -55,7 +55,12 @@ impl FunctionLowering<'_, '_> {
             return Ok(());
         }
         let wide = ir.int(64);
-        let both = ir.or(ir.ptr_to_int(to.first, wide), ir.ptr_to_int(from.first, wide));
+        // The beginning of an array is the same for all copies.
+        let aligned = |run: ElementRun| match copy.is_in_step {
+            true => self.array_arg(run.array).map(|array| array.pointer),
+            false => Ok(run.first),
+        };
+        let both = ir.or(ir.ptr_to_int(aligned(to)?, wide), ir.ptr_to_int(aligned(from)?, wide));
         let mut off = ir.and(both, ir.i64_const(i64::from(bytes) - 1));
         for run in [to, from].iter().filter(|run| !run.is_dense) {
             off = ir.or(off, ir.xor(run.stride, ir.i64_const(elem.bytes().into())));

@@ -22,7 +22,7 @@ use polyloom_ir::fragment::{FragmentAccess, LanePart, MatrixRole, place};
 use polyloom_ir::function::Operands;
 use polyloom_ir::op::{Convergence, Lowering};
 use polyloom_ir::{
-    Builder, Composite, FuncId, Function, Imm, Inst, InstData, MAX_COMPONENTS, Module, Op, Region, Scalar, Type, Value,
+    AddressSpace, Builder, Composite, FuncId, Function, Imm, Inst, InstData, MAX_COMPONENTS, Module, Op, Region, Scalar, Type, Value,
 };
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
@@ -38,7 +38,16 @@ type Components = SmallVec<[Value; 4]>;
 
 /// Takes the composites of all functions apart.
 pub fn scalarise(module: &mut Module) {
-    scalarise_to(module, LengthUse::Apart);
+    scalarise_to(module, LengthUse::Apart, FragmentLoads::Apart);
+}
+
+/// Describes what becomes of loads of tensor-core fragments.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum FragmentLoads {
+    /// They are loads of elements.
+    Apart,
+    /// Those of matrices in shared memory stay, and give their components, where indices count from the start.
+    Shared,
 }
 
 /// Describes what becomes of lengths of vectors.
@@ -51,7 +60,7 @@ pub(crate) enum LengthUse {
 }
 
 /// Works like [`scalarise`].
-pub(crate) fn scalarise_to(module: &mut Module, lengths: LengthUse) {
+pub(crate) fn scalarise_to(module: &mut Module, lengths: LengthUse, fragments: FragmentLoads) {
     let has_composites = |func: &Function| {
         let is_whole = |ty: Type| ty.composite_within().is_some();
         func.values.values().any(|value| is_whole(value.ty))
@@ -63,12 +72,12 @@ pub(crate) fn scalarise_to(module: &mut Module, lengths: LengthUse) {
         module.functions.iter().filter(|(_, func)| has_composites(func)).map(|(id, _)| id).collect();
     for id in with_composites {
         let mut function = take(module, id);
-        scalarise_function(module, &mut function, lengths);
+        scalarise_function(module, &mut function, lengths, fragments);
         module.functions[id] = function;
     }
 }
 
-fn scalarise_function(module: &mut Module, func: &mut Function, lengths: LengthUse) {
+fn scalarise_function(module: &mut Module, func: &mut Function, lengths: LengthUse, fragments: FragmentLoads) {
     let params = params(func);
     let results: Vec<Type> = func.results.iter().flat_map(|&ty| flat(ty)).collect();
     let params = params.iter().map(|(name, ty)| (&**name, *ty));
@@ -84,6 +93,7 @@ fn scalarise_function(module: &mut Module, func: &mut Function, lengths: LengthU
         values: SecondaryMap::new(),
         insts: SecondaryMap::new(),
         lengths,
+        keeps_fragments: fragments == FragmentLoads::Shared && func.metadata.indices_from_start,
     };
     rewrite.region(func.body, body);
     *func = scalar;
@@ -132,6 +142,7 @@ struct ScalariseRewrite<'a, 'f> {
     /// Instructions with regions: what `break` and `continue` may name.
     insts: SecondaryMap<Inst, Option<Inst>>,
     lengths: LengthUse,
+    keeps_fragments: bool,
 }
 
 impl ScalariseRewrite<'_, '_> {
@@ -188,11 +199,13 @@ impl ScalariseRewrite<'_, '_> {
             self.shared(data, &operands);
             return;
         }
-        if let Imm::Fragment(fragment) = data.imm {
-            self.fragment(data, &types, &operands, fragment);
+        let is_shared = types.first().is_some_and(|ty| ty.space() == Some(AddressSpace::Shared));
+        let is_kept = self.keeps_fragments && is_shared && matches!(data.op, Op::MmaLoadA | Op::MmaLoadB);
+        if let (Imm::Fragment(fragment), false) = (&data.imm, is_kept) {
+            self.fragment(data, &types, &operands, *fragment);
             return;
         }
-        if on_composites && data.op.info().convergence != Convergence::None && data.op != Op::Mma {
+        if on_composites && data.op.info().convergence != Convergence::None && data.op != Op::Mma && !is_kept {
             self.exchange(data, &operands);
             return;
         }
