@@ -157,7 +157,9 @@ impl CanonicalForm {
             }
             Imm::Width(width) => self.bytes.extend_from_slice(&[12, *width]),
             Imm::Fragment(fragment) => self.bytes.extend_from_slice(&[13, fragment.by_columns.into(), fragment.n]),
-            Imm::Copy(copy) => self.bytes.extend_from_slice(&[14, copy.count, copy.cache as u8, copy.is_in_step.into()]),
+            Imm::Copy(copy) => {
+                self.bytes.extend_from_slice(&[14, copy.count, copy.cache as u8, copy.is_in_step.into()])
+            }
             Imm::Barrier(barrier) => {
                 let [low, high] = barrier.count.to_le_bytes();
                 self.bytes.extend_from_slice(&[16, barrier.id, low, high]);

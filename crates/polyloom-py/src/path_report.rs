@@ -209,7 +209,7 @@ pub(crate) fn profile_database(
         limits: crate::path_choice::measured_limits(),
         budget: budget.map(duration).transpose()?,
         graphs,
-        options: plan_options(polyloom::DeviceId::Cpu, FloatMode::Strict),
+        options: plan_options(polyloom::DeviceId::Cpu, polyloom::Arch::DEFAULT, FloatMode::Strict),
         allows_rounding,
     };
     let (registry, costs) = (registry(py, None)?, costs(py)?);
@@ -241,7 +241,7 @@ pub(crate) fn calibrate_machine(py: Python<'_>, report: Bound<'_, PyAny>) -> PyR
     let file = costs_file(&database.fingerprint());
     let file = file.ok_or_else(|| PyOSError::new_err("there is no home directory to keep the rates in"))?;
     let registry = registry(py, None)?;
-    let options = plan_options(polyloom::DeviceId::Cpu, FloatMode::Strict);
+    let options = plan_options(polyloom::DeviceId::Cpu, polyloom::Arch::DEFAULT, FloatMode::Strict);
     let session = session()?;
     let measured: Result<MachineCosts, String> = without_warnings(py, || {
         calibrate(session, &PyArrays::new(py), &registry, options, &mut |backend| {

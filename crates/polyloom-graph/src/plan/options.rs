@@ -20,12 +20,6 @@ pub struct PlanOptions {
 
 impl Default for PlanOptions {
     fn default() -> PlanOptions {
-        PlanOptions {
-            float_mode: FloatMode::Strict,
-            n_workers: 2,
-            vector_bytes: 64,
-            gpu: None,
-            tile_shape: None,
-        }
+        PlanOptions { float_mode: FloatMode::Strict, n_workers: 2, vector_bytes: 64, gpu: None, tile_shape: None }
     }
 }

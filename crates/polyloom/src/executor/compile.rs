@@ -13,7 +13,7 @@ use polyloom_graph::plan::{BufferKind, PlanOptions, PlanOutput};
 use polyloom_graph::recipe::{KernelGroup, RecipeStep, VerifiedRecipe};
 use polyloom_graph::registry::KernelForm;
 use polyloom_graph::{Backend, Graph, Layout, Residence, SymbolValues, TensorDef, TensorId, TensorType, specialise};
-use polyloom_ir::Scalar;
+use polyloom_ir::{Arch, Scalar};
 use polyloom_runtime::{DeviceId, Queue};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -396,7 +396,7 @@ impl<L: ArrayLibrary> PathCompiler<'_, L> {
             layouts.push(Layout { offset: 0, ..value.layout.clone() });
             sources.push(value);
         }
-        let options = plan_options(device, self.options.float_mode);
+        let options = plan_options(device, Arch::DEFAULT, self.options.float_mode);
         let plan = self.session.fused_plan(&part.graph, &layouts, &group.parameters.plan_options(&options))?;
         let queue = self.queue(device)?;
         let mut outputs = Vec::new();

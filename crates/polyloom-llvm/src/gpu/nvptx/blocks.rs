@@ -175,9 +175,9 @@ impl FunctionLowering<'_, '_> {
         // The stride along an axis is known where the extents after it are.
         let known = |axis: usize| {
             let after = data.operands.iter().skip(axis + 2);
-            after.map(|&extent| self.func.as_const(extent)).try_fold(i64::from(elem.bytes()), |stride, extent| {
-                stride.checked_mul(i64::try_from(extent?).ok()?)
-            })
+            after
+                .map(|&extent| self.func.as_const(extent))
+                .try_fold(i64::from(elem.bytes()), |stride, extent| stride.checked_mul(i64::try_from(extent?).ok()?))
         };
         Ok(self.add_array(ArrayArg {
             elem,

@@ -22,7 +22,8 @@ use polyloom_ir::fragment::{FragmentAccess, LanePart, MatrixRole, place};
 use polyloom_ir::function::Operands;
 use polyloom_ir::op::{Convergence, Lowering};
 use polyloom_ir::{
-    AddressSpace, Builder, Composite, FuncId, Function, Imm, Inst, InstData, MAX_COMPONENTS, Module, Op, Region, Scalar, Type, Value,
+    AddressSpace, Builder, Composite, FuncId, Function, Imm, Inst, InstData, MAX_COMPONENTS, Module, Op, Region,
+    Scalar, Type, Value,
 };
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
