@@ -44,6 +44,7 @@ try:
         _interop,
         _kernel_op,
         _loggers,
+        _planner,
         _ranks,
         _scalars,
         _structs,
@@ -96,6 +97,7 @@ from polyloom._kernel_op import *  # noqa: F403
 from polyloom._loggers import *  # noqa: F403
 from polyloom._map import map
 from polyloom._native import Function, Plan, __version__, launch, memory_report, release_memory
+from polyloom._planner import *  # noqa: F403
 from polyloom._ranks import *  # noqa: F403
 from polyloom._scalars import *  # noqa: F403
 from polyloom._scalars import bool_ as bool  # noqa: A004
@@ -191,6 +193,7 @@ __all__ = [
     *_interop.__all__,
     *_kernel_op.__all__,
     *_loggers.__all__,
+    *_planner.__all__,
     *_ranks.__all__,
     *_scalars.__all__,
     *_structs.__all__,

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import enum
+import functools
+import hashlib
+import importlib.metadata
 import importlib.util
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -155,3 +159,114 @@ def _runner(graph: _native.TensorGraph, library: _Library) -> Callable[..., list
         return [held[place] for place in outputs]
 
     return run
+
+
+# Kernels that programs have registered, by backend, name and op.
+registered: dict[tuple[str, str, str], Callable[..., Any]] = {}
+
+# Paths call what follows by the names of backends, kernels and ops.
+
+
+def at_hand(names: list[str] | None) -> list[str]:
+    """The backends that paths may use: those that are named and there, or those of the CPU that need no import.
+
+    PyTorch takes seconds to import, so that it takes part where the program uses it, or where it is named. Code for
+    GPUs takes part where it is named.
+    """
+    has_torch = importlib.util.find_spec("torch") is not None
+    if names is None:
+        return ["CPU_NATIVE", "CPU_NUMPY", *["CPU_TORCH"] * (has_torch and "torch" in sys.modules)]
+    is_there = {
+        "CPU_NATIVE": True,
+        "CPU_NUMPY": True,
+        "CPU_TORCH": has_torch,
+        "GPU_CUDA": "GPU_CUDA" in names and _native.gpu_available(),
+    }
+    return [name for name, is_one in is_there.items() if is_one and name in names]
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """The versions of the libraries that paths call, as far as they are installed."""
+    found = {}
+    for name in ("numpy", "torch"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _library_kernels(backend: str) -> dict[str, Callable[..., Any]]:
+    return _numpy_kernels.KERNELS if backend == "CPU_NUMPY" else _torch_kernels.kernels()
+
+
+def kernel_of(backend: str, name: str, op: str) -> Callable[..., Any]:
+    """The function that a path calls for a node.
+
+    Raises
+    ------
+    NotImplementedError
+        The library has none.
+    """
+    own = registered.get((backend, name, op))
+    if own is not None:
+        return own
+    if op not in _library_kernels(backend):
+        raise NotImplementedError(f"{backend} has no kernel for `{op}`")
+    return _library_kernels(backend)[op]
+
+
+def code_of(backend: str, name: str, op: str) -> str:
+    """Identifies the code of a registered kernel; empty for those of libraries, which have versions."""
+    own = registered.get((backend, name, op))
+    if own is None:
+        return ""
+    code = getattr(own, "__code__", None)
+    text = repr([getattr(own, each, None) for each in ("__qualname__", "__module__", "version")])
+    if code is not None:
+        constants = [each for each in code.co_consts if not hasattr(each, "co_code")]
+        text += repr((code.co_code, constants, code.co_names))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def dtype_of(backend: str, dtype: Any) -> Any:
+    """A library's element type for NumPy's."""
+    return np.dtype(dtype) if backend == "CPU_NUMPY" else _torch_kernels.dtype_of(dtype)
+
+
+def scalar_of(backend: str, bits: int, dtype: Any) -> Any:
+    """A constant as a library's value without axes, by its bits."""
+    value = np.array([bits], np.uint64).view(np.uint8)[: np.dtype(dtype).itemsize].view(dtype)[0]
+    return value if backend == "CPU_NUMPY" else _Torch("cpu").constant(value)
+
+
+def number_of(backend: str, value: Any, dtype: Any) -> Any:
+    """A number of a run as a library's value without axes."""
+    value = np.dtype(dtype).type(value)
+    return value if backend == "CPU_NUMPY" else _Torch("cpu").constant(value)
+
+
+def numpy_array_of(value: Any, dtype: Any) -> Any:
+    """A result of a kernel of NumPy as an array of an element type."""
+    return np.asarray(value).astype(dtype, copy=False)
+
+
+def for_torch(array: Any) -> Any:
+    """An array of NumPy that PyTorch takes: without negative strides, and one that may be written."""
+    return array.copy() if any(stride < 0 for stride in array.strides) or not array.flags.writeable else array
+
+
+def numpy_of_torch(tensor: Any, dtype: Any) -> Any:
+    """A tensor on the CPU as an array of NumPy over its memory."""
+    import torch
+
+    tensor = tensor.detach()
+    if tensor.dtype is torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(dtype)
+    return tensor.numpy()
+
+
+def quiet_errors() -> Any:
+    """NumPy's context in which floating-point errors give no warnings, as kernels of Polyloom give none."""
+    return np.errstate(all="ignore")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Literal
 
+from polyloom import _native
 from polyloom._native import Config as NativeConfig
 
 # Settings of Warp's by which no result changes: they are about CUDA devices, gradients, how Warp compiles and what it
@@ -85,6 +86,17 @@ class Config:
     @check.setter
     def check(self, value: bool) -> None:
         self._settings.check = value
+
+    @property
+    def database(self) -> str | None:
+        """The benchmark database that policies look into and measurements are kept in: a file of SQLite, or
+        `postgres://USER@HOST/NAME`. At first it is what `POLYLOOM_DATABASE` names, or `polyloom/benchmarks.db` in the
+        user's data directory. None goes back to that."""
+        return _native.database_place()
+
+    @database.setter
+    def database(self, value: Any) -> None:
+        _native.set_database(None if value is None else os.fspath(value))
 
     @property
     def deterministic(self) -> bool:
@@ -176,6 +188,7 @@ class Config:
             known = ", ".join(
                 (
                     "check",
+                    "database",
                     "deterministic",
                     "errors",
                     "float_mode",

@@ -18,6 +18,8 @@ from polyloom._fusion_drawing import drawn
 from polyloom._fusion_names import source_of
 from polyloom._fusion_rewrite import is_text_of
 from polyloom._fusion_text import FUSION
+from polyloom._plan_report import PlanReport
+from polyloom._planner import Policy, PolicyMode, as_policy
 
 __all__ = ["fuse", "stats"]
 
@@ -49,11 +51,23 @@ class CacheInfo(NamedTuple):
 
 @overload
 def fuse(
-    function: F, /, *, strict: bool = False, fuse: bool = True, float_mode: FloatMode | None = None, numpy: bool = False
+    function: F,
+    /,
+    *,
+    strict: bool = False,
+    fuse: bool = True,
+    float_mode: FloatMode | None = None,
+    numpy: bool = False,
+    policy: PolicyMode | Policy | None = None,
 ) -> F: ...
 @overload
 def fuse(
-    *, strict: bool = False, fuse: bool = True, float_mode: FloatMode | None = None, numpy: bool = False
+    *,
+    strict: bool = False,
+    fuse: bool = True,
+    float_mode: FloatMode | None = None,
+    numpy: bool = False,
+    policy: PolicyMode | Policy | None = None,
 ) -> Callable[[F], F]: ...
 def fuse(
     function: Any = None,
@@ -63,13 +77,14 @@ def fuse(
     fuse: bool = True,
     float_mode: FloatMode | None = None,
     numpy: bool = False,
+    policy: PolicyMode | Policy | None = None,
 ) -> Any:
     """Makes the `ops.*` calls of a function run as few kernels, wherever nobody can tell the difference.
 
     The function is analysed when it is first called. What is not a call of `ops` runs as the Python that it is, in its
     order; where analysis is not sure, calls stay apart. The result is a function with the same name, signature and
     closure, whose tracebacks show the lines of the original. It has the attributes `explain(*args, json=False)`,
-    `graph()`, `groups`, `cache_info()` and `cache_clear()`, and `__wrapped__` is the function as it was.
+    `graph()`, `plan(*args)`, `groups`, `cache_info()` and `cache_clear()`, and `__wrapped__` is the function as it was.
 
     Parameters
     ----------
@@ -85,6 +100,8 @@ def fuse(
         Capture NumPy's functions, operators and methods on arrays, too, where an op means the same. Values agree up to
         rounding, types and shapes are NumPy's, and kernels give no warnings of floating-point errors. Where
         `np.errstate` is set to raise, print, log or call, the function runs as it is written.
+    policy : {"default", "heuristic", "fastest", "explore"} or Policy, optional
+        How the paths of this function's groups are chosen; as `polyloom.policy` says unless given.
 
     Raises
     ------
@@ -107,16 +124,31 @@ def fuse(
       group 0: ops.add (line 3), ops.relu (line 3); runs at its first or its last call
     <BLANKLINE>
     """
-    if function is None:
-        return functools.partial(fuse_function, is_strict=strict, is_on=fuse, float_mode=float_mode, has_numpy=numpy)
-    return fuse_function(function, is_strict=strict, is_on=fuse, float_mode=float_mode, has_numpy=numpy)
+    number = None if policy is None else as_policy(policy)._number
+    made = functools.partial(
+        fuse_function, is_strict=strict, is_on=fuse, float_mode=float_mode, has_numpy=numpy, policy=number
+    )
+    return made if function is None else made(function)
 
 
-def fuse_function(function: Any, *, is_strict: bool, is_on: bool, float_mode: FloatMode | None, has_numpy: bool) -> Any:
+def fuse_function(
+    function: Any,
+    *,
+    is_strict: bool,
+    is_on: bool,
+    float_mode: FloatMode | None,
+    has_numpy: bool,
+    policy: int | None = None,
+) -> Any:
     """The fused form of a function or method."""
     if isinstance(function, (staticmethod, classmethod)):
         inner = fuse_function(
-            function.__func__, is_strict=is_strict, is_on=is_on, float_mode=float_mode, has_numpy=has_numpy
+            function.__func__,
+            is_strict=is_strict,
+            is_on=is_on,
+            float_mode=float_mode,
+            has_numpy=has_numpy,
+            policy=policy,
         )
         return type(function)(inner)
     if type(function) is not FunctionType:
@@ -139,7 +171,7 @@ def fuse_function(function: Any, *, is_strict: bool, is_on: bool, float_mode: Fl
             f"the text of `{function.__name__}` is no longer known: another one has taken its place in "
             f"{code.co_filename}"
         )
-    fusion = Fusion(function, lines, is_strict, is_on, float_mode or config.float_mode, has_numpy)
+    fusion = Fusion(function, lines, is_strict, is_on, float_mode or config.float_mode, has_numpy, policy)
     made = trampoline(fusion)
     functools.update_wrapper(made, function)
     made.__doc__ = function.__doc__
@@ -150,6 +182,7 @@ def fuse_function(function: Any, *, is_strict: bool, is_on: bool, float_mode: Fl
         FUSION: fusion,
         "explain": functools.partial(_explain, fusion),
         "graph": functools.partial(_graph, fusion),
+        "plan": functools.partial(_plan, fusion),
         "groups": GroupList(fusion),
         "cache_info": functools.partial(_cache_info, fusion),
         "cache_clear": functools.partial(_cache_clear, fusion),
@@ -235,6 +268,25 @@ def _report(fusion: Fusion) -> dict[str, Any]:
 def _graph(fusion: Fusion) -> str:
     """Draws the calls, groups as boxes and breaks as dashed lines with their reasons, as the text of an SVG."""
     return drawn(_report(fusion), loads(fusion.analysed().captured.rewriting()))
+
+
+def _plan(
+    fusion: Fusion, *arguments: Any, measure: bool | float = False, n_paths: int = 16, **named: Any
+) -> PlanReport:
+    """Runs the function once, and reports the paths of its groups: candidates with their times, and what is chosen.
+
+    With `measure`, the candidates are measured first, for some seconds for each group, and what is found is kept in the
+    benchmark database. `n_paths` bounds the candidates that the report lists.
+    """
+    before = {id(group): group.n_runs for group in fusion.analysed().groups}
+    fusion.function(*arguments, **named)
+    groups = [group for group in fusion.analysed().groups if group.n_runs > before.get(id(group), 0)]
+    if measure:
+        for group in groups:
+            group.native._measure_paths(30.0 if measure is True else float(measure))
+        fusion.function(*arguments, **named)
+    found = [each for group in groups for each in loads(group.native._paths(n_paths))]
+    return PlanReport(fusion.original.__name__, found)
 
 
 def _cache_info(fusion: Fusion) -> CacheInfo:

@@ -106,7 +106,10 @@ class Fusion:
         is_on: bool,
         float_mode: FloatMode,
         has_numpy: bool = False,
+        policy: int | None = None,
     ) -> None:
+        # The number of the policy by which the paths of groups are chosen; that of the process if there is none.
+        self.policy = policy
         self.original, self.lines = original, lines
         self.is_strict, self.is_on = is_strict, is_on
         self.float_mode = float_mode
@@ -355,6 +358,8 @@ class Fusion:
         except (TypeError, ValueError):
             # An op does not take what a call gives it. The call says so when it runs.
             native = RefusedGroup()
+        if self.policy is not None:
+            native._set_policy(self.policy)
         declared, code = None, self.original.__code__
         if self.check_arguments is not None:
             annotations = self.check_arguments.annotations

@@ -23,6 +23,7 @@ from polyloom import _builtins, _native
         "polyloom._interop",
         "polyloom._kernel",
         "polyloom._kernel_op",
+        "polyloom._planner",
         "polyloom._tangents",
         "polyloom._tape",
         "polyloom.autograd",

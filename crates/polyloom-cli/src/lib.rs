@@ -11,6 +11,8 @@ mod doctor;
 mod explain;
 mod fuse;
 mod kernel_file;
+mod plan;
+mod profile;
 mod run;
 mod run_ptx;
 mod serve;
@@ -48,6 +50,11 @@ enum CliCommand {
     /// Say what becomes of tensor functions
     #[command(subcommand)]
     Fuse(fuse::FuseCommand),
+    /// Say in which ways a tensor function can run here, and which one is chosen
+    #[command(subcommand)]
+    Plan(plan::PlanCommand),
+    /// Measure the ways in which tensor functions can run, or the rates of this machine
+    Profile(profile::ProfileArguments),
     /// Run a kernel on arguments given on the command line
     Run(run::RunArguments),
     /// Make, migrate, check, merge and show the benchmark database
@@ -97,6 +104,8 @@ pub fn run(arguments: Vec<OsString>) -> i32 {
         CliCommand::Compile(arguments) => compile::run(&arguments),
         CliCommand::Explain(arguments) => explain::run(&arguments),
         CliCommand::Fuse(command) => fuse::run(&command),
+        CliCommand::Plan(command) => plan::run(&command),
+        CliCommand::Profile(arguments) => profile::run(&arguments),
         CliCommand::Run(arguments) => run::run(&arguments),
         CliCommand::Db(command) => database::run(&command),
         CliCommand::Dataset(arguments) => dataset::run(&arguments),

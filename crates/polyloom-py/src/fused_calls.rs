@@ -10,6 +10,9 @@ use crate::group_calls::{CallBuilder, ExternalType, GroupCall, OperandSource, li
 use crate::group_plan::{GroupPlan, PlannedGraph, ResultPlacement};
 use crate::numpy_calls::{check_operand, has_plain_errors};
 use crate::op_errors::{fusion_error, graph_error};
+use crate::path_choice::{
+    DEFAULT_POLICY, PROCESS_POLICY, give_up, is_interrupt, note_workload, path_choice, process_policy,
+};
 use crate::session;
 use crate::sim_settings::SimSettings;
 use crate::tensor_operand::plain_tensor;
@@ -26,7 +29,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use smallvec::SmallVec;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Plans that are kept of a group, those that were used last.
@@ -45,6 +48,8 @@ pub(crate) struct FusedCalls {
     plans: Mutex<Vec<Arc<GroupPlan>>>,
     pub(crate) n_hits: AtomicU64,
     pub(crate) n_misses: AtomicU64,
+    /// The number of the policy by which paths are chosen, or that of the process.
+    policy: AtomicU32,
 }
 
 /// Says what the calls are for certain values.
@@ -77,7 +82,63 @@ impl FusedCalls {
         let (n_hits, n_misses) = (AtomicU64::new(0), AtomicU64::new(0));
         let plans = Mutex::default();
         let has_numpy = calls.iter().any(|call| call.numpy.is_some());
-        FusedCalls { name, calls, outputs, has_numpy, externals, float_mode, plans, n_hits, n_misses }
+        let policy = AtomicU32::new(PROCESS_POLICY);
+        FusedCalls { name, calls, outputs, has_numpy, externals, float_mode, plans, n_hits, n_misses, policy }
+    }
+
+    /// Says by which policy paths are chosen.
+    pub(crate) fn set_policy(&self, policy: u32) {
+        self.policy.store(policy, Ordering::Relaxed);
+    }
+
+    /// The policy by which paths are chosen.
+    #[inline]
+    pub(crate) fn policy(&self) -> u32 {
+        match self.policy.load(Ordering::Relaxed) {
+            PROCESS_POLICY => process_policy(),
+            policy => policy,
+        }
+    }
+
+    /// Runs the plan for values, or the path that the policy has chosen for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`GroupPlan::run`].
+    ///
+    /// # Safety
+    ///
+    /// As [`GroupPlan::run`].
+    #[inline]
+    unsafe fn run_plan<'py>(
+        &self,
+        py: Python<'py>,
+        plan: &Arc<GroupPlan>,
+        args: &[*mut ffi::PyObject],
+        values: &RunValues,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let policy = self.policy();
+        if policy == DEFAULT_POLICY {
+            // SAFETY: passed on to the caller.
+            return unsafe { plan.run(py, &self.name, args, values) };
+        }
+        let choice = path_choice(py, plan, policy)?;
+        match &choice.path {
+            Some(path) => {
+                // SAFETY: passed on to the caller.
+                let run = unsafe { plan.run_path(py, &self.name, args, values, path) };
+                match run {
+                    Err(error) if !is_interrupt(py, &error) => {
+                        give_up(py, plan, policy, &error);
+                        // SAFETY: passed on to the caller.
+                        unsafe { plan.run(py, &self.name, args, values) }
+                    }
+                    run => run,
+                }
+            }
+            // SAFETY: passed on to the caller.
+            None => unsafe { plan.run(py, &self.name, args, values) },
+        }
     }
 
     /// The number of plans that are known.
@@ -122,7 +183,7 @@ impl FusedCalls {
                 match self.find(py, args, &mut values) {
                     Some(plan) if !(raises && plan.is_refused()) => {
                         self.n_hits.fetch_add(1, Ordering::Relaxed);
-                        plan.run(py, &self.name, args, &values)
+                        self.run_plan(py, &plan, args, &values)
                     }
                     _ => self.run_new(py, args, raises),
                 }
@@ -182,7 +243,7 @@ impl FusedCalls {
             && !plan.is_refused()
         {
             // SAFETY: as above.
-            return unsafe { plan.run(py, &self.name, &args, &values) };
+            return unsafe { self.run_plan(py, &plan, &args, &values) };
         }
         self.n_misses.fetch_add(1, Ordering::Relaxed);
         let plan = match self.plan(py, &objects) {
@@ -202,8 +263,9 @@ impl FusedCalls {
         let views = unsafe { views_of(py, &args, &mut held) };
         plan.take_values(&views, &mut values);
         drop(views);
+        note_workload(py, &plan);
         // SAFETY: as above.
-        unsafe { plan.run(py, &self.name, &args, &values) }
+        unsafe { self.run_plan(py, &plan, &args, &values) }
     }
 
     /// Adds the calls to a trace.

@@ -7,6 +7,7 @@ use crate::group_calls::{GroupCall, OperandSource};
 use crate::group_plan::GroupPlan;
 use crate::numpy_calls::{NumpyCall, in_numpy};
 use crate::op_errors::{fusion_error, graph_error};
+use crate::path_report::{describe, measure_now};
 use crate::staged_calls::{CallSource, Callee, StageForm, StagedCalls};
 use crate::tensor_graph::TensorGraph;
 use polyloom::graph::TensorOp;
@@ -325,6 +326,34 @@ impl FusionGroup {
             }));
         }
         Ok(Value::Array(stages).to_string())
+    }
+
+    /// Says by which policy paths are chosen, by its number.
+    fn _set_policy(&self, policy: u32) {
+        self.fused().iter().for_each(|calls| calls.set_policy(policy));
+    }
+
+    /// The candidates of the plans that were used last, as JSON: a list with one entry for each stage.
+    #[pyo3(signature = (n_paths = 16))]
+    fn _paths(&self, py: Python<'_>, n_paths: usize) -> PyResult<String> {
+        let mut stages = Vec::new();
+        for calls in self.fused() {
+            if let Some(plan) = calls.last_plan() {
+                stages.push(describe(py, calls, &plan, n_paths)?);
+            }
+        }
+        Ok(Value::Array(stages).to_string())
+    }
+
+    /// Measures the candidates of the plans that were used last, for so many seconds each, and returns how many were.
+    fn _measure_paths(&self, py: Python<'_>, budget: f64) -> PyResult<u64> {
+        let mut n_traces = 0;
+        for calls in self.fused() {
+            if let Some(plan) = calls.last_plan() {
+                n_traces += measure_now(py, &plan, calls.policy(), budget)?;
+            }
+        }
+        Ok(n_traces)
     }
 
     /// The results by the evaluator that defines the ops, for tests: of each element type, extents, and bits.

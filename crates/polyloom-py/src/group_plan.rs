@@ -1,6 +1,7 @@
 //! A plan of a group for values of certain types, with what its results are made of.
 
 use crate::array::ArrayBase;
+use crate::array_library::{PyArrays, PyKernel, own_result, without_warnings};
 use crate::device::DeviceMemory;
 use crate::external_key::{ExternalKey, RunValues};
 use crate::interruptible::interruptible;
@@ -11,10 +12,12 @@ use crate::result_package::{MAX_ARRAY_AXES, device_array, in_package};
 use crate::sim_settings::{SimSettings, note_launch};
 use crate::tensor_view::{TensorPackage, TensorView};
 use crate::torch_tensor;
+use polyloom::executor::{BoundPath, ExecutablePath, OutputPlace, PathError};
 use polyloom::fusion::{BoundFusion, FusedPlan, FusionError, RunNumber};
 use polyloom::graph::op::TensorKernelKind;
 use polyloom::graph::plan::{BufferKind, PlanExplanation, PlanOptions, PlanOutput, explain};
 use polyloom::graph::{Graph, Layout, TensorDef, TensorId};
+use polyloom::planner::{PathDecision, PlannedComputation};
 use polyloom::{DeviceId, LaunchOptions, Scalar};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
@@ -22,7 +25,8 @@ use pyo3::types::PyTuple;
 use pyo3::{ffi, intern};
 use smallvec::SmallVec;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// Bound plans that are kept for the next calls: one for each thread that calls at once, as far as there are not more.
@@ -33,6 +37,36 @@ pub(crate) struct GroupPlan {
     keys: Vec<ExternalKey>,
     /// None of values that the group refuses.
     compiled: Option<CompiledGroup>,
+    /// What policies have decided, by their numbers.
+    choices: Mutex<PolicyChoices>,
+    /// How far measuring in the background has come: [`NOT_EXPLORED`], [`EXPLORING`] or [`EXPLORED`].
+    exploration: AtomicU8,
+}
+
+const NOT_EXPLORED: u8 = 0;
+const EXPLORING: u8 = 1;
+const EXPLORED: u8 = 2;
+
+/// Choices by the numbers of policies, of which there is mostly one.
+type PolicyChoices = SmallVec<[(u32, Arc<PlanChoice>); 1]>;
+
+/// What a policy has decided for a plan.
+pub(crate) struct PlanChoice {
+    pub(crate) decision: PathDecision,
+    /// The path, unless it is the plan itself.
+    pub(crate) path: Option<ChosenPath>,
+}
+
+/// A path that runs in the place of a plan.
+pub(crate) struct ChosenPath {
+    path: Arc<ExecutablePath<PyKernel>>,
+    idle: Mutex<Vec<BoundPath<PyKernel>>>,
+}
+
+impl ChosenPath {
+    pub(crate) fn new(path: Arc<ExecutablePath<PyKernel>>) -> ChosenPath {
+        ChosenPath { path, idle: Mutex::default() }
+    }
 }
 
 /// Holds what a plan is made of: the graph of the calls, where the elements of its inputs lie, and the options.
@@ -51,6 +85,8 @@ pub(crate) struct ResultPlacement {
 
 struct CompiledGroup {
     source: PlannedGraph,
+    /// The source as the planner knows it; none if it has no canonical form.
+    computation: OnceLock<Option<Arc<PlannedComputation>>>,
     plan: Arc<FusedPlan>,
     idle: Mutex<Vec<BoundFusion>>,
     placement: ResultPlacement,
@@ -112,7 +148,7 @@ impl Drop for TakenPlan<'_> {
 impl GroupPlan {
     /// Makes a plan of values that the group refuses.
     pub(crate) fn refused(keys: Vec<ExternalKey>) -> GroupPlan {
-        GroupPlan { keys, compiled: None }
+        GroupPlan { keys, compiled: None, choices: Mutex::default(), exploration: AtomicU8::new(NOT_EXPLORED) }
     }
 
     /// Makes a plan. `tensors` says which values the inputs are.
@@ -176,8 +212,10 @@ impl GroupPlan {
             buffers.push(ResultBuffer { form });
         }
         let plan = Arc::new(plan);
-        let compiled = CompiledGroup { source, plan, idle: Mutex::default(), placement, buffers, results };
-        Ok(GroupPlan { keys, compiled: Some(compiled) })
+        let (idle, computation) = (Mutex::default(), OnceLock::new());
+        let compiled = CompiledGroup { source, computation, plan, idle, placement, buffers, results };
+        let exploration = AtomicU8::new(NOT_EXPLORED);
+        Ok(GroupPlan { keys, compiled: Some(compiled), choices: Mutex::default(), exploration })
     }
 
     /// Returns true if the group refuses the values.
@@ -193,6 +231,175 @@ impl GroupPlan {
     /// The graph that the plan is of; none of values that the group refuses.
     pub(crate) fn graph(&self) -> Option<&Graph> {
         self.compiled.as_ref().map(|compiled| &compiled.source.graph)
+    }
+
+    /// Returns what a policy has decided.
+    #[inline]
+    pub(crate) fn choice(&self, policy: u32) -> Option<Arc<PlanChoice>> {
+        let choices = self.choices.lock().unwrap_or_else(PoisonError::into_inner);
+        choices.iter().find(|(each, _)| *each == policy).map(|(_, choice)| choice.clone())
+    }
+
+    /// Notes what a policy has decided.
+    pub(crate) fn choose(&self, policy: u32, choice: Arc<PlanChoice>) {
+        let mut choices = self.choices.lock().unwrap_or_else(PoisonError::into_inner);
+        choices.retain(|(each, _)| *each != policy);
+        choices.push((policy, choice));
+    }
+
+    /// Forgets what has been decided, because something has been measured since.
+    pub(crate) fn forget_choices(&self) {
+        // They are dropped without the lock, because objects may run code when they die.
+        let choices = std::mem::take(&mut *self.choices.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(choices);
+    }
+
+    /// Returns true the first time, when measuring in the background is to begin.
+    pub(crate) fn begin_exploring(&self) -> bool {
+        let (from, to) = (NOT_EXPLORED, EXPLORING);
+        self.exploration.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Notes that measuring is over.
+    pub(crate) fn end_exploring(&self) {
+        self.exploration.store(EXPLORED, Ordering::Relaxed);
+    }
+
+    /// Returns true once measuring is over.
+    pub(crate) fn is_explored(&self) -> bool {
+        self.exploration.load(Ordering::Relaxed) == EXPLORED
+    }
+
+    /// The computation as the planner knows it; none if it has no canonical form, or the group refuses the values.
+    pub(crate) fn computation(&self) -> Option<Arc<PlannedComputation>> {
+        let compiled = self.compiled.as_ref()?;
+        let make = || {
+            let PlannedGraph { graph, layouts, options } = &compiled.source;
+            PlannedComputation::new(graph, layouts, *options).ok().map(Arc::new)
+        };
+        compiled.computation.get_or_init(make).clone()
+    }
+
+    /// The device that it runs on.
+    pub(crate) fn device(&self) -> DeviceId {
+        self.compiled.as_ref().map_or(DeviceId::Cpu, |compiled| compiled.placement.device)
+    }
+
+    /// Returns true if each result is an array of its own, whole and dense, which paths make.
+    pub(crate) fn has_own_results(&self) -> bool {
+        let is_own = |result: &GroupResult| {
+            matches!(result.memory, ResultMemory::Buffer { is_whole: true, .. }) && result.form.strides.is_none()
+        };
+        self.compiled.as_ref().is_some_and(|compiled| compiled.results.iter().all(is_own))
+    }
+
+    /// Runs a path in the place of the plan.
+    ///
+    /// # Errors
+    ///
+    /// As [`GroupPlan::run`], and what a library raises.
+    ///
+    /// # Safety
+    ///
+    /// As [`GroupPlan::run`]; the path is of this plan's computation.
+    pub(crate) unsafe fn run_path<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        args: &[*mut ffi::PyObject],
+        values: &RunValues,
+        chosen: &ChosenPath,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(compiled) = &self.compiled else { return Ok(None) };
+        let package = compiled.placement.package;
+        let mut made: SmallVec<[Option<Bound<'py, PyAny>>; 2]> = SmallVec::new();
+        let mut addresses: SmallVec<[usize; 4]> = SmallVec::new();
+        for (result, place) in compiled.results.iter().zip(chosen.path.output_places()) {
+            let (array, address) = match place {
+                OutputPlace::Caller => {
+                    let (array, address) = new_array(py, &result.form)?;
+                    (Some(array), address)
+                }
+                OutputPlace::Array => (None, 0),
+            };
+            made.push(array);
+            addresses.push(address);
+        }
+        let mut library = PyArrays::new(py);
+        let is_native = chosen.path.is_native();
+        if !is_native {
+            // SAFETY: passed on to the caller.
+            unsafe { self.fill_inputs(py, args, values, compiled, &mut library)? };
+        }
+        let idle = chosen.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut bound = idle.unwrap_or_else(|| chosen.path.bind());
+        let mut run = || {
+            // SAFETY: inputs are alive and results were made for this run; numbers of elements are those of the path.
+            unsafe { bound.run(&library, &values.addresses, &addresses, &values.numbers) }
+        };
+        let run = if is_native { run() } else { without_warnings(py, &mut run)? };
+        let arrays = run.map_err(|error| path_error(py, name, error))?;
+        let mut idle = chosen.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MAX_IDLE {
+            idle.push(bound);
+        }
+        drop(idle);
+        let mut n_arrays = 0;
+        let mut objects: SmallVec<[Bound<'py, PyAny>; 2]> = SmallVec::new();
+        for (result, array) in compiled.results.iter().zip(made) {
+            let array = match array {
+                Some(array) => array,
+                None => {
+                    let missing = || PyRuntimeError::new_err("a path has not given a result");
+                    let array = arrays.get(n_arrays).ok_or_else(missing)?;
+                    // A function of a library may give what it was given.
+                    let mut others = library.inputs.iter().chain(&arrays[..n_arrays]);
+                    let is_shared = others.any(|other| other.is(array));
+                    n_arrays += 1;
+                    own_result(array, is_shared)?
+                }
+            };
+            objects.push(in_package(array, package, result.dtype)?);
+        }
+        match objects.len() {
+            1 => Ok(objects.pop()),
+            _ => Ok(Some(PyTuple::new(py, objects)?.into_any())),
+        }
+    }
+
+    /// Gives a library the inputs as arrays of NumPy, over the memory of the values.
+    ///
+    /// # Safety
+    ///
+    /// As [`GroupPlan::run`].
+    unsafe fn fill_inputs<'py>(
+        &self,
+        py: Python<'py>,
+        args: &[*mut ffi::PyObject],
+        values: &RunValues,
+        compiled: &CompiledGroup,
+        library: &mut PyArrays<'py>,
+    ) -> PyResult<()> {
+        let tensors = self.keys.iter().zip(args).filter(|(key, _)| matches!(key, ExternalKey::Tensor { .. }));
+        let inputs = compiled.source.graph.inputs().zip(&compiled.source.layouts);
+        for (((_, &arg), address), ((_, ty), layout)) in tensors.zip(&values.addresses).zip(inputs) {
+            // SAFETY: passed on to the caller.
+            let object = unsafe { Bound::from_borrowed_ptr(py, arg) };
+            // SAFETY: as above.
+            if unsafe { numpy::npyffi::PyArray_CheckExact(py, arg) } != 0 {
+                library.inputs.push(object);
+                continue;
+            }
+            let bytes = i64::from(ty.dtype.bytes());
+            let form = ArrayForm {
+                descr: descr_of(py, ty.dtype)?,
+                extents: layout.extents.iter().map(|&extent| extent as isize).collect(),
+                strides: Some(layout.strides.iter().map(|&stride| (stride * bytes) as isize).collect()),
+                n_bytes: layout.n_elements() * bytes as u64,
+            };
+            library.inputs.push(view_of(&form, *address, true, object)?);
+        }
+        Ok(())
     }
 
     /// Explains the plan: its kernels with their sizes, and its choices with their estimates.
@@ -435,6 +642,15 @@ fn of_device<'py>(
     }
     let view = array.call_method1("_view", (part,))?;
     if is_view { Ok(view) } else { py.import("polyloom._creation")?.call_method1("clone", (view,)) }
+}
+
+/// Returns the error of a path.
+fn path_error(py: Python<'_>, name: &str, error: PathError<PyErr>) -> PyErr {
+    match error {
+        PathError::Library(error) => error,
+        PathError::Fusion(error) => fusion_error(py, name, &error, None),
+        error => PyRuntimeError::new_err(format!("`{name}`: {error}")),
+    }
 }
 
 fn dense_strides(extents: &[isize], dtype: Scalar) -> Vec<isize> {

@@ -7,6 +7,7 @@ mod argument_numbers;
 mod argument_types;
 mod arguments;
 mod array;
+mod array_library;
 mod backward;
 mod boundary;
 mod builtin_call;
@@ -45,6 +46,9 @@ mod numpy_calls;
 mod op_attributes;
 mod op_errors;
 mod packages;
+mod path_choice;
+mod path_kernels;
+mod path_report;
 mod plan;
 mod print;
 mod queue;
@@ -159,6 +163,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<view::ViewBase>()?;
     module.add_class::<fusion_group::FusionGroup>()?;
     module.add_class::<tensor_graph::TensorGraph>()?;
+    module.add_class::<path_choice::PathJob>()?;
     module.add_class::<graph_trace::GraphTrace>()?;
     module.add_class::<graph_trace::TracedBase>()?;
     module.add_class::<tape_region::RegionState>()?;
@@ -208,6 +213,15 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(synth::dataset_exclusion, module)?)?;
     module.add_function(wrap_pyfunction!(synth::has_backward, module)?)?;
     module.add_function(wrap_pyfunction!(synth::dataset_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(path_choice::path_policy, module)?)?;
+    module.add_function(wrap_pyfunction!(path_choice::set_process_policy, module)?)?;
+    module.add_function(wrap_pyfunction!(path_choice::set_database, module)?)?;
+    module.add_function(wrap_pyfunction!(path_choice::database_place, module)?)?;
+    module.add_function(wrap_pyfunction!(path_choice::stop_measuring, module)?)?;
+    module.add_function(wrap_pyfunction!(path_kernels::add_kernel, module)?)?;
+    module.add_function(wrap_pyfunction!(path_kernels::remove_kernel, module)?)?;
+    module.add_function(wrap_pyfunction!(path_report::profile_database, module)?)?;
+    module.add_function(wrap_pyfunction!(path_report::calibrate_machine, module)?)?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
     Ok(())
 }

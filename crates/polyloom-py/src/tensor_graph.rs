@@ -76,7 +76,7 @@ impl TensorGraph {
 }
 
 /// Returns an attribute as Python writes it.
-fn attribute_object<'py>(py: Python<'py>, attribute: &AttributeValue) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn attribute_object<'py>(py: Python<'py>, attribute: &AttributeValue) -> PyResult<Bound<'py, PyAny>> {
     match attribute {
         AttributeValue::None => Ok(py.None().into_bound(py)),
         AttributeValue::Bool(value) => value.into_bound_py_any(py),

@@ -41,6 +41,7 @@ mod device_code;
 mod emit;
 mod emit_options;
 mod environment;
+pub mod executor;
 pub mod fusion;
 mod gpu;
 mod gpu_metadata;
@@ -51,6 +52,8 @@ mod launch;
 mod launch_group;
 mod memo;
 mod plan;
+#[cfg(feature = "planner")]
+pub mod planner;
 mod ptx_argument;
 pub mod scalar_bits;
 mod session;

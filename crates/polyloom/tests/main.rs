@@ -5,7 +5,10 @@ mod bound_launch;
 mod code_bytes;
 mod embedding;
 mod examples;
+mod executor;
 mod fusion_plans;
+#[cfg(feature = "planner")]
+mod planner;
 mod plans;
 mod policy;
 mod stubs;

@@ -29,6 +29,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "polyloom-passes",
             "polyloom-ptx",
             "polyloom-runtime",
+            // Behind the feature `planner`.
+            "polyloom-store",
         ],
     ),
     ("polyloom-dataset", &["polyloom"]),

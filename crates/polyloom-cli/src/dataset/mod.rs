@@ -644,7 +644,7 @@ fn table(manifest: &DatasetManifest, progress: &RunProgress) -> String {
 
 /// The interpreter that runs this, if one does (`POLYLOOM_PYTHON`, which the package sets), or that of the active
 /// environment.
-fn python() -> PathBuf {
+pub(crate) fn python() -> PathBuf {
     let given = std::env::var_os("POLYLOOM_PYTHON").map(PathBuf::from);
     let of_environment = || Some(PathBuf::from(std::env::var_os("VIRTUAL_ENV")?).join("bin").join("python"));
     given.or_else(of_environment).unwrap_or_else(|| PathBuf::from("python3"))

@@ -55,7 +55,13 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                     self.failed = true;
                     return None;
                 }
-                Some(NameMeaning::Local(_) | NameMeaning::Struct(_) | NameMeaning::Later(_) | NameMeaning::View(_) | NameMeaning::Diverged) => {
+                Some(
+                    NameMeaning::Local(_)
+                    | NameMeaning::Struct(_)
+                    | NameMeaning::Later(_)
+                    | NameMeaning::View(_)
+                    | NameMeaning::Diverged,
+                ) => {
                     let message = format!(
                         "Error evaluating static expression: name '{name}' is not defined. Make sure all variables used in \
                          the static expression are constant."

@@ -297,8 +297,10 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     /// Makes a name stand for an array or a tuple, `what` in words, until the branch or loop body ends.
     pub(super) fn stand_for(&mut self, text: &'a str, meaning: NameMeaning, what: &str, span: Span) {
         let before = self.names.get(text).copied();
-        if !matches!(before, None | Some(NameMeaning::Later(_) | NameMeaning::Diverged | NameMeaning::View(_) | NameMeaning::Struct(_)))
-            || !self.may_rebind(text)
+        if !matches!(
+            before,
+            None | Some(NameMeaning::Later(_) | NameMeaning::Diverged | NameMeaning::View(_) | NameMeaning::Struct(_))
+        ) || !self.may_rebind(text)
         {
             let message = format!("`{text}` has a value already and cannot stand for {what}");
             self.reject(Code::BadAssignment, span, message, "use a variable of another name");

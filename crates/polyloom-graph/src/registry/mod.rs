@@ -138,6 +138,16 @@ impl KernelRegistry {
         Ok(())
     }
 
+    /// Returns the registry with these of its backends alone.
+    #[must_use]
+    pub fn restricted(&self, backends: &[Backend]) -> KernelRegistry {
+        let entries = self.entries.iter().filter(|((_, backend), _)| backends.contains(backend));
+        KernelRegistry {
+            backends: self.backends.iter().copied().filter(|backend| backends.contains(backend)).collect(),
+            entries: entries.map(|(key, entries)| (*key, entries.clone())).collect(),
+        }
+    }
+
     /// Returns the backends.
     pub fn backends(&self) -> impl Iterator<Item = Backend> + '_ {
         self.backends.iter().copied()

@@ -94,9 +94,8 @@ pub(crate) fn tiles(range: Range<u64>, row: u64) -> impl Iterator<Item = Range<u
     };
     let of_rows = move |top: u64| {
         let rows = top..(top + TILE_ROWS).min(whole.end);
-        let of_columns = move |left: u64| {
-            rows.clone().map(move |r| r * row + left..r * row + (left + TILE_COLUMNS).min(row))
-        };
+        let of_columns =
+            move |left: u64| rows.clone().map(move |r| r * row + left..r * row + (left + TILE_COLUMNS).min(row));
         (0..row).step_by(TILE_COLUMNS as usize).flat_map(of_columns)
     };
     let tiles = whole.step_by(TILE_ROWS as usize).flat_map(of_rows);
@@ -239,8 +238,7 @@ impl<'a> ThreadSteps<'a> {
         };
         let Some(depth) = depth.checked_sub(1) else { return Steps::UNKNOWN };
         let data = &self.kernel.insts[inst];
-        let divides_coordinate =
-            |by| data.operands.get(1) == Some(&by) && is_coordinate(self.kernel, data.operands[0]);
+        let divides_coordinate = |by| data.operands.get(1) == Some(&by) && is_coordinate(self.kernel, data.operands[0]);
         let (rows, divides) = (self.rows, matches!(self.rows, Rows::OfQuotients(by) if divides_coordinate(by)));
         let mut operand = |number: usize| self.steps(data.operands[number], depth);
         match (data.op, &data.imm, rows) {
@@ -267,7 +265,6 @@ impl<'a> ThreadSteps<'a> {
             _ => Steps::UNKNOWN,
         }
     }
-
 }
 
 fn times(kernel: &Function, steps: Steps, factor: Value) -> Steps {
@@ -344,7 +341,9 @@ mod tests {
 
     #[test]
     fn tiles_are_all_threads_once() {
-        for (range, row) in [(0..10, 300), (0..300, 300), (5..12_345, 300), (299..601, 300), (0..70_000, 1000), (7..7, 300)] {
+        for (range, row) in
+            [(0..10, 300), (0..300, 300), (5..12_345, 300), (299..601, 300), (0..70_000, 1000), (7..7, 300)]
+        {
             let mut ran: Vec<u64> = tiles(range.clone(), row).flatten().collect();
             ran.sort_unstable();
             assert_eq!(ran, range.collect::<Vec<_>>());

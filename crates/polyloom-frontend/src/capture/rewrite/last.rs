@@ -175,10 +175,13 @@ impl GroupRewriting {
         let mut is_read = vec![false; self.slots.len()];
         self.for_each_operand(&mut |slot| is_read[*slot] = true);
         // The new place of each slot, and the number of slots at the end.
-        let places: Vec<usize> = [0].into_iter().chain(is_read.iter().scan(0, |n, &read| {
-            *n += usize::from(read);
-            Some(*n)
-        })).collect();
+        let places: Vec<usize> = [0]
+            .into_iter()
+            .chain(is_read.iter().scan(0, |n, &read| {
+                *n += usize::from(read);
+                Some(*n)
+            }))
+            .collect();
         self.for_each_operand(&mut |slot| *slot = places[*slot]);
         for site in &mut self.sites {
             site.n_slots = places[site.n_slots];

@@ -1,0 +1,188 @@
+"""`polyloom plan` and `polyloom profile`: they load functions and call libraries, so that they are Python.
+
+The command starts this module with what it has parsed as one argument of JSON.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polyloom import _native
+from polyloom._backends import Backend
+from polyloom._fuse import fuse
+from polyloom._fusion_text import FUSION
+from polyloom._plan_report import PlanReport
+from polyloom._planner import Policy
+from polyloom._planner import policy as set_policy
+
+
+class CommandError(Exception):
+    """What the command says when it fails."""
+
+
+def _function(place: str) -> Any:
+    """The function that FILE:FUNCTION names, fused."""
+    path, _, name = place.rpartition(":")
+    if not path or not name:
+        raise CommandError(f"`{place}` is no FILE:FUNCTION, such as `model.py:forward`")
+    if not Path(path).is_file():
+        raise CommandError(f"cannot read {path}: there is no such file")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    if spec is None or spec.loader is None:
+        raise CommandError(f"{path} is no file of Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    spec.loader.exec_module(module)
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise CommandError(f"{path} has no function `{name}`")
+        found = getattr(found, part)
+    return found if FUSION in getattr(found, "__dict__", {}) else fuse(found)
+
+
+def _arguments(
+    function: Any, shapes: dict[str, str], dtypes: dict[str, str], numbers: dict[str, str]
+) -> dict[str, Any]:
+    """Values for the parameters: random arrays of the shapes that are given or annotated, numbers, and defaults."""
+    generator = np.random.default_rng(1)
+    found: dict[str, Any] = {}
+    parameters = inspect.signature(function.__wrapped__).parameters
+    for given in {**shapes, **dtypes, **numbers}:
+        if given not in parameters:
+            raise CommandError(f"the function has no parameter `{given}`: it has {', '.join(parameters)}")
+    for name, parameter in parameters.items():
+        if name in numbers:
+            text = numbers[name]
+            found[name] = float(text) if any(each in text for each in ".en") else int(text)
+        elif name in shapes:
+            try:
+                shape = [int(extent) for extent in shapes[name].split("x") if extent != ""]
+                dtype = np.dtype(dtypes.get(name, "float32"))
+            except (TypeError, ValueError) as error:
+                raise CommandError(f"--shape takes NAME=4x5 and --dtype NAME=float32: {error}") from error
+            if dtype.kind == "f":
+                found[name] = generator.random(shape).astype(dtype)
+            elif dtype.kind == "b":
+                found[name] = generator.random(shape) < 0.5
+            else:
+                found[name] = generator.integers(0, 4, shape).astype(dtype)
+        elif parameter.default is inspect.Parameter.empty:
+            raise CommandError(f"`{name}` has no value: give --shape {name}=4x5, or --number {name}=2")
+    return found
+
+
+def _policy(given: dict[str, Any]) -> Policy:
+    backends = given.get("backends") or None
+    try:
+        named = None if backends is None else [Backend[each] for each in backends]
+    except KeyError as error:
+        raise CommandError(
+            f"there is no backend {error}: there are {', '.join(each.name for each in Backend)}"
+        ) from None
+    return Policy(given.get("policy") or "fastest", tolerance=given.get("tolerance"), backends=named)
+
+
+def plan(given: dict[str, Any]) -> None:
+    """Prints the candidates of a function, what is chosen and why."""
+    function = _function(given["function"])
+    values = _arguments(function, given["shapes"], given["dtypes"], given["numbers"])
+    with set_policy(_policy(given)):
+        report: PlanReport = function.plan(
+            **values, measure=given["budget"] if given["measure"] else False, n_paths=given["n_paths"]
+        )
+    if given["json"]:
+        print(json.dumps(report.json(), indent=2))
+    elif given["lists"]:
+        for group in report.groups:
+            print(f"{group['name']}({', '.join(group.get('inputs', []))})")
+            for number, each in enumerate(group["candidates"]):
+                kept = "bits" if each["keeps_bits"] else "mathematics"
+                print(f"  {number:3} {each['hash'][:16]} {kept:<11} {each['path']}")
+            print(f"  the search ended: {group.get('stopped', '-')}")
+    else:
+        print(report)
+
+
+def profile(given: dict[str, Any]) -> None:
+    """Calibrates the cost model, or works through the benchmark database."""
+    is_terminal = sys.stderr.isatty()
+
+    def say(line: str, end: str = "") -> None:
+        if is_terminal:
+            sys.stderr.write(f"\r{line}\x1b[K{end}")
+            sys.stderr.flush()
+
+    if given["calibrate"]:
+        _import_torch()
+        place, rates = _native.calibrate_machine(lambda backend: say(f"measuring {backend}"))
+        say("")
+        if given["json"]:
+            print(rates)
+            return
+        print(f"the rates of this machine are in {place}")
+        for name, each in json.loads(rates)["backends"].items():
+            if each["source"] == "calibrated":
+                launch, product = each["launch_ns"] / 1e3, each["product_flops_per_ns"]
+                print(
+                    f"  {name:<10} launch {launch:.2f} µs, memory {each['bytes_per_ns']:.1f} GB/s, cache "
+                    f"{each['cached_bytes_per_ns']:.1f} GB/s, products {product:.1f} GFLOP/s"
+                )
+        return
+    _import_torch()
+    begin = time.monotonic()
+
+    def report(n_done: int, n_failed: int, n_waiting: int, n_traces: int, current: str) -> bool:
+        n_all = n_done + n_failed + n_waiting + bool(current)
+        filled = "#" * (30 * (n_done + n_failed) // max(n_all, 1))
+        say(f"[{filled:<30}] {n_done + n_failed} of {n_all} computations, {n_traces} measurements; {current}")
+        return True
+
+    done, failed, traces = _native.profile_database(
+        given["budget"], given["graphs"], given["per_graph"], given["allows_rounding"], report
+    )
+    say("")
+    seconds = time.monotonic() - begin
+    if given["json"]:
+        print(json.dumps({"n_done": done, "n_failed": failed, "n_measurements": traces, "seconds": round(seconds, 3)}))
+    else:
+        print(f"{done} computations profiled, {failed} failed, {traces} measurements in {seconds:.1f} s")
+
+
+def _import_torch() -> None:
+    """Imports PyTorch if it is installed, so that its kernels take part."""
+    if importlib.util.find_spec("torch") is not None:
+        importlib.import_module("torch")
+
+
+def main() -> int:
+    given = json.loads(sys.argv[1])
+    if given.get("database"):
+        _native.set_database(given["database"])
+    try:
+        {"plan": plan, "profile": profile}[given["command"]](given)
+    except CommandError as error:
+        print(f"polyloom: {error}", file=sys.stderr)
+        return 1
+    except (OSError, RuntimeError) as error:
+        print(f"polyloom: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
