@@ -151,6 +151,12 @@ impl MatrixTile {
         u32::from(self.warps).pow(2) * N_LANES as u32
     }
 
+    /// The length of the part of the chain that shared memory has. A warp by itself has half of it, because its threads hold
+    /// four times as much of a slice that is on its way, and what they find places by.
+    pub(super) fn slice(self) -> u32 {
+        if self.warps == 1 { 16 } else { 32 }
+    }
+
     pub(super) fn n_blocks(self, n_matrices: u64, rows: u64, columns: u64) -> u64 {
         n_matrices * rows.div_ceil(self.edge()) * columns.div_ceil(self.edge())
     }

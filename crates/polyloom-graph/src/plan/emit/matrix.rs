@@ -13,8 +13,6 @@ use polyloom_ir::fragment::{FragmentAccess, MatrixRole, accumulator};
 use polyloom_ir::{Expr, Op, Scalar};
 use std::cell::RefCell;
 
-/// The length of the part of the chain that shared memory has.
-const SLICE: u32 = 32;
 /// The bytes between rows of shared memory that keep fragments from the same banks.
 const GAP_BYTES: u32 = 16;
 /// The rows and columns of a fragment.
@@ -68,7 +66,7 @@ impl<'g> BodyEmitter<'_, 'g> {
             length,
             thread: b.thread_idx(0),
         };
-        let pitch = SLICE + GAP_BYTES / tile.factor.bytes();
+        let pitch = tile.slice() + GAP_BYTES / tile.factor.bytes();
         let staged = |value: u32, is_left: bool| StagedFactor {
             value,
             is_left,
@@ -115,7 +113,7 @@ impl<'g> BodyEmitter<'_, 'g> {
         let mut states = vec![zeros; n_sums];
         states.extend(load(self.integer(0)));
         let end = place.length;
-        let states = b.for_range_many(0, end, i64::from(SLICE), &states, |first, states| {
+        let states = b.for_range_many(0, end, i64::from(tile.slice()), &states, |first, states| {
             let (sums, slices) = states.split_at(n_sums);
             let mut sums = sums.to_vec();
             // All have read the slice before.
@@ -125,8 +123,8 @@ impl<'g> BodyEmitter<'_, 'g> {
                 self.put_slice(tile, factor, place, slice);
             }
             b.sync_threads();
-            let next = load(first + i64::from(SLICE));
-            for k in (0..SLICE).step_by(FRAGMENT as usize) {
+            let next = load(first + i64::from(tile.slice()));
+            for k in (0..tile.slice()).step_by(FRAGMENT as usize) {
                 let k = b.int(Scalar::I32, k.into());
                 let along = |origin: Expr<'g>, index: u32| origin + i64::from(index * FRAGMENT);
                 let left: Vec<Expr<'g>> = (0..N_FRAGMENTS)
@@ -150,13 +148,13 @@ impl<'g> BodyEmitter<'_, 'g> {
     /// Returns the row, or column, of a tile and the place in the slice of an element that a thread puts into shared memory.
     fn staged_place(&self, tile: MatrixTile, factor: &StagedFactor<'g>, thread: Expr<'g>, index: u32) -> [Expr<'g>; 2] {
         let number = thread + i64::from(index * tile.n_threads());
-        let width = if factor.is_along_chain { i64::from(SLICE) } else { tile.edge() as i64 };
+        let width = if factor.is_along_chain { i64::from(tile.slice()) } else { tile.edge() as i64 };
         let (far, near) = (number >> i64::from(width.ilog2()), number & (width - 1));
         if factor.is_along_chain { [far, near] } else { [near, far] }
     }
 
     fn n_staged(tile: MatrixTile) -> u32 {
-        tile.edge() as u32 * SLICE / tile.n_threads()
+        tile.edge() as u32 * tile.slice() / tile.n_threads()
     }
 
     /// Computes the thread's elements of a slice of a factor.
