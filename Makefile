@@ -13,8 +13,8 @@ BIN := $(VENV)/bin
 TEST_VENV := .venv-test
 TEST_BIN := $(TEST_VENV)/bin
 STAMPS := target/stamps
-# The features that need LLVM, for the crates of the workspace that have them.
-FEATURES := polyloom/compute polyloom-cli/compute polyloom-filetests/compute
+# The features that need LLVM or the benchmark database, for the crates of the workspace that have them.
+FEATURES := polyloom/compute polyloom/planner polyloom-cli/compute polyloom-filetests/compute
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
 PYTHON_SOURCES := $(shell find python/polyloom -name '*.py' -o -name '*.pyi' 2>/dev/null)
 

@@ -208,8 +208,8 @@ def test_integers_go_through_tensor_cores_and_are_exact(name, dtype, cast):
         np.random.default_rng(seed).integers(low, low + 256, shape).astype(dtype) for seed, shape in enumerate(shapes)
     ]
     given = on_simulator(function, *values)
-    # What is computed of a factor in 32 bits does not fit in 8.
-    assert has_tensor_cores(function) == (cast is None or name != "before and after")
+    # What is computed of a factor in 32 bits does not fit in 8, and zeros around a factor are chosen after the cast.
+    assert has_tensor_cores(function) == (cast is None or name not in ("before and after", "convolution"))
     assert_same_bits(given, function(*values))
 
 

@@ -76,6 +76,18 @@ impl Graph {
         self.values.get(id.0 as usize)
     }
 
+    /// Returns the value whose memory a chain of views shows; the value itself if it is no view. Programs make chains of any
+    /// length.
+    pub fn viewed_value(&self, mut id: TensorId) -> TensorId {
+        while let Some(TensorDef::Op { op, operands, .. }) = self.value(id).map(|value| &value.def)
+            && op.info().is_view()
+            && let Some(&operand) = operands.first()
+        {
+            id = operand;
+        }
+        id
+    }
+
     /// Returns the values with their names.
     pub fn iter(&self) -> impl Iterator<Item = (TensorId, &TensorValue)> {
         self.values.iter().enumerate().map(|(index, value)| (TensorId(index as u32), value))

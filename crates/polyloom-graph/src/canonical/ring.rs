@@ -486,7 +486,7 @@ fn function<S: TermStore>(store: &mut S, op: TensorOp, operands: &[TermId], dtyp
             sum(store, &[(real_one, one), (Coefficient::Real(-1.0), error_function)], dtype)
         }
         (TensorOp::Absolute, _) => {
-            if store.has_op(x, TensorOp::Exp) || store.has_op(x, TensorOp::Sqrt) {
+            if [TensorOp::Exp, TensorOp::Sqrt, TensorOp::Absolute].into_iter().any(|op| store.has_op(x, op)) {
                 return Some(x);
             }
             if let (Coefficient::Real(value), rest) = split(store, x, dtype)

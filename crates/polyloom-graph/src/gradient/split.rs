@@ -204,7 +204,7 @@ fn extract(graph: &Graph, inputs: &[TensorId], outputs: &[TensorId]) -> Result<G
 
 /// Copies what is kept that an output shows too, because callers may write to outputs.
 fn copy_shared(forward: &mut Graph, n_outputs: usize) {
-    let shown: FxHashSet<TensorId> = forward.outputs[..n_outputs].iter().map(|&id| viewed(forward, id)).collect();
+    let shown: FxHashSet<TensorId> = forward.outputs[..n_outputs].iter().map(|&id| forward.viewed_value(id)).collect();
     for index in n_outputs..forward.outputs.len() {
         let kept = forward.outputs[index];
         if shown.contains(&kept) {
@@ -215,15 +215,4 @@ fn copy_shared(forward: &mut Graph, n_outputs: usize) {
             forward.values.push(TensorValue { ty, def });
         }
     }
-}
-
-/// Returns the value whose memory a chain of views shows.
-fn viewed(graph: &Graph, mut id: TensorId) -> TensorId {
-    while let Some(TensorDef::Op { op, operands, .. }) = graph.value(id).map(|value| &value.def)
-        && op.info().is_view()
-        && let Some(&operand) = operands.first()
-    {
-        id = operand;
-    }
-    id
 }

@@ -66,6 +66,10 @@ fn laws_that_keep_bits_keep_the_identity_of_bits() {
         ("%r = mean %x", "%a = sum %x\n%r = divide %a, 6"),
         ("%a = flip %x\n%r = flip %a, axes=(0)", "%r = flip %x, axes=(1)"),
         ("%a = max %x, axes=(0)\n%r = max %a", "%r = max %x"),
+        (
+            "%a = absolute %x\n%b = negative %a\n%c = absolute %b\n%r = add %c, %x",
+            "%a = absolute %x\n%b = absolute %a\n%r = add %b, %x",
+        ),
         ("%c = less %x, %y\n%d = logical_not %c\n%r = where %d, %x, %y", "%c = less %x, %y\n%r = where %c, %y, %x"),
     ] {
         check(a, b, Bits, true);

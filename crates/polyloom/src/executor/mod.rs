@@ -23,7 +23,8 @@ mod measure;
 mod run;
 
 pub use compile::{ExecutablePath, OutputPlace};
-pub(crate) use elements::write_elements as write_input;
+#[cfg(feature = "planner")]
+pub(crate) use elements::write_elements;
 pub use host_arrays::{HostArray, HostArrays, NodeKernel};
 pub use library::{ArrayLibrary, CallOperand, HostView, LibraryCall};
 pub use measure::{MeasuredPathRun, OutputExpectation};

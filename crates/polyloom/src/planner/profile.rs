@@ -236,7 +236,7 @@ pub fn profile<L: ArrayLibrary>(
     let values = library.detached(|| make_inputs(&graph, InputDistribution::Uniform, InputDomain::Reals, 7));
     for ((dtype, layout, address), tensor) in inputs.places.iter().zip(values.map_err(|error| error.to_string())?) {
         // SAFETY: the array is new, and has the layout.
-        unsafe { crate::executor::write_input(*dtype, layout, *address, &tensor.bits) };
+        unsafe { crate::executor::write_elements(*dtype, layout, *address, &tensor.bits) };
     }
     let mut done: Vec<ProfiledPath> = Vec::new();
     let mut expected: Option<Arc<Vec<DenseTensor>>> = None;

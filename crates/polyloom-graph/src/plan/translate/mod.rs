@@ -360,7 +360,7 @@ impl Translator<'_> {
         let mut outputs = Vec::new();
         for &id in &self.graph.outputs {
             let TranslatedValue { expression, extents } = self.values[id.0 as usize].clone();
-            let owner = self.viewed_value(id);
+            let owner = self.graph.viewed_value(id);
             let own_memory = match &self.arena.get(expression).kind {
                 // What only looks like a view, such as a conversion to the type that a value has, is a copy.
                 ExpressionKind::Load(source @ Source::Input(_), layout) if owner != id => {
@@ -388,16 +388,6 @@ impl Translator<'_> {
             outputs.push((source, layout));
         }
         Ok(outputs)
-    }
-
-    /// Returns the value whose memory a chain of views shows; the value itself if it is no view.
-    fn viewed_value(&self, id: TensorId) -> TensorId {
-        match self.graph.value(id).map(|value| &value.def) {
-            Some(TensorDef::Op { op, operands, .. }) if op.info().is_view() => {
-                operands.first().map_or(id, |&operand| self.viewed_value(operand))
-            }
-            _ => id,
-        }
     }
 }
 
