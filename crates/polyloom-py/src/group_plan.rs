@@ -14,6 +14,7 @@ use crate::tensor_view::{TensorPackage, TensorView};
 use crate::torch_tensor;
 use polyloom::executor::{BoundPath, ExecutablePath, OutputPlace, PathError};
 use polyloom::fusion::{BoundFusion, FusedPlan, FusionError, RunNumber};
+use polyloom::graph::op::TensorKernelKind;
 use polyloom::graph::plan::{BufferKind, PlanExplanation, PlanOptions, PlanOutput, explain};
 use polyloom::graph::{Graph, Layout, TensorDef, TensorId};
 use polyloom::planner::{PathDecision, PlannedComputation};
@@ -681,10 +682,17 @@ fn repeats_elements(output: &PlanOutput) -> bool {
     axes.into_iter().any(|(&extent, &stride)| extent > 1 && stride == 0)
 }
 
-/// Returns true if a value is an input seen through views.
+/// Returns true if a value is an input seen through views, composite ones among them. A program makes chains of views of any
+/// length.
 fn is_view(graph: &Graph, id: TensorId) -> bool {
-    let viewed = graph.viewed_value(id);
-    viewed != id && is_input(graph, viewed)
+    let mut at = id;
+    while let Some(TensorDef::Op { op, operands, .. }) = graph.value(at).map(|value| &value.def)
+        && op.info().kind == TensorKernelKind::View
+        && let Some(&operand) = operands.first()
+    {
+        at = operand;
+    }
+    at != id && is_input(graph, at)
 }
 
 fn is_input(graph: &Graph, id: TensorId) -> bool {

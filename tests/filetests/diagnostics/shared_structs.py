@@ -81,3 +81,4 @@ def outer(n: int):
     if n > 0:
         tile = loom.shared_array(shape=2, dtype=Pair)
     loom.sync_threads()
+    tile[0] = Pair()

@@ -87,7 +87,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 self.value_of(what, text, span)
             }
             Some(NameMeaning::Diverged) => {
-                let message = format!("`{text}` stands for different parts of arrays on different paths to this use");
+                let message =
+                    format!("`{text}` stands for different arrays, or parts of them, on different paths to this use");
                 self.reject(Code::BadAssignment, span, message, "use a variable of another name in each branch");
                 TypedExpr::error(span)
             }
