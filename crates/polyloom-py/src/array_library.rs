@@ -225,7 +225,7 @@ impl<'py> ArrayLibrary for PyArrays<'py> {
     }
 }
 
-/// What the header of an array of NumPy says.
+/// Holds what the header of an array of NumPy says.
 struct ArrayFields {
     address: usize,
     is_dense: bool,

@@ -37,9 +37,9 @@ pub(crate) struct GroupPlan {
     keys: Vec<ExternalKey>,
     /// None of values that the group refuses.
     compiled: Option<CompiledGroup>,
-    /// What policies have decided, by their numbers.
+    /// Holds what policies have decided, by their numbers.
     choices: Mutex<PolicyChoices>,
-    /// How far measuring in the background has come: [`NOT_EXPLORED`], [`EXPLORING`] or [`EXPLORED`].
+    /// Says how far measuring in the background has come: [`NOT_EXPLORED`], [`EXPLORING`] or [`EXPLORED`].
     exploration: AtomicU8,
 }
 
@@ -50,7 +50,7 @@ const EXPLORED: u8 = 2;
 /// Choices by the numbers of policies, of which there is mostly one.
 type PolicyChoices = SmallVec<[(u32, Arc<PlanChoice>); 1]>;
 
-/// What a policy has decided for a plan.
+/// Holds what a policy has decided for a plan.
 pub(crate) struct PlanChoice {
     pub(crate) decision: PathDecision,
     /// The path, unless it is the plan itself.

@@ -285,7 +285,7 @@ fn predict(
 ) -> PyResult<(PathDecision, Option<CompiledPath>)> {
     let list = list_candidates(py, computation, policy, PathLimits::default())?;
     let wrong = known_failures(py, computation)?;
-    // What may differ by rounding is not run with a tolerance before it has been measured.
+    // A path that may differ by rounding is not run with a tolerance before it has been measured.
     let may_run =
         |path: &PathCandidate| !wrong.contains(&path.hash) && (policy.tolerance.is_none() || path.keeps_bits());
     Ok((choose_by_costs(&list, policy, &may_run), None))

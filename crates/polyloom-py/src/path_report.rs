@@ -1,4 +1,4 @@
-//! What Python and the command line are told of paths: candidates with their times, what is chosen and why; and profiles of everything
+//! This module tells Python and the command line of paths: candidates with their times, what is chosen and why; and profiles of everything
 //! that the database knows.
 
 use crate::array_library::{PyArrays, without_warnings};

@@ -258,7 +258,7 @@ pub(crate) fn choose<'a>(
 pub(crate) type JudgedPath = (MeasuredPath, PathVerdict, Option<f64>);
 
 /// Judges each code that is measured, the fastest first, then those that were not compared, then those that may not run.
-/// Of a code that was compared the measurement is the one of that session, otherwise the newest.
+/// A code that was compared has the measurement of that session, any other the newest.
 pub(crate) fn judge(measured: &[MeasuredPath], is_allowed: &dyn Fn(&MeasuredPath) -> bool) -> Vec<JudgedPath> {
     let comparison = PathComparison::new(measured, is_allowed);
     let choice = comparison.choice();
@@ -407,7 +407,7 @@ mod tests {
             let found = judged.iter().find(|(path, ..)| path.implementation == name(each)).unwrap();
             (found.1, found.2)
         };
-        // Of two that tie the first by its hash is chosen, whichever that is.
+        // The first of two that tie is chosen by its hash, whichever that is.
         let (chosen, reason) =
             chosen(&measured[..7].iter().chain(&measured[9..]).cloned().collect::<Vec<_>>()).unwrap();
         assert!([name("best"), name("tie")].contains(&chosen));

@@ -1,4 +1,4 @@
-//! What all pages have: the head, the way back, the foot, and the short forms of records.
+//! This module writes what all pages have: the head, the way back, the foot, and the short forms of records.
 
 use super::html::{HtmlWriter, NOTHING};
 use super::http::encode;

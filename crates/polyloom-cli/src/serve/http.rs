@@ -160,7 +160,7 @@ fn converse(mut stream: TcpStream, answer: &dyn Fn(&PageRequest) -> PageResponse
         }
     };
     write_response(&mut stream, &response, is_head_only)?;
-    // What is still unread would make the system reset the connection, and the answer be lost with it.
+    // Otherwise the system resets the connection because of unread bytes, and the answer is lost with it.
     stream.shutdown(Shutdown::Write)?;
     stream.set_read_timeout(Some(Duration::from_millis(500)))?;
     let _ = std::io::copy(&mut Read::take(&mut stream, 1 << 20), &mut std::io::sink());

@@ -38,7 +38,7 @@ pub(crate) struct ServeArguments {
 
 pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
     let location = arguments.place.location()?;
-    // What is wrong with the database is better said here than by each page.
+    // A fault of the database is told here once, so that no page has to.
     open_read_only(&location)?.counts()?;
     let failed = |error: &std::io::Error| {
         CommandFailure::Failed(format!("cannot serve on 127.0.0.1:{}: {error}", arguments.port))

@@ -54,7 +54,7 @@ impl IndexedWords {
     fn read_new(&mut self, store: &mut dyn Store) -> Result<(), StoreError> {
         let mut cursor = self.cursor;
         let read = store.for_each_new_text(&mut cursor, &mut |bits, text| self.add(bits, text));
-        // What was read before an error is kept, and not read again.
+        // Bytes that were read before an error are kept, because they cannot be read again.
         self.cursor = cursor;
         read
     }

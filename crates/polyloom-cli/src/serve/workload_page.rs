@@ -22,7 +22,7 @@ const MAX_SESSIONS: usize = 3;
 const MAX_LISTED_TRACES: usize = 60;
 const MAX_PLACES: usize = 16;
 
-/// What a page shows of one place, read before anything is written.
+/// Holds what a page shows of one place, read before anything is written.
 struct WorkloadView<'a> {
     bits: ContentHash,
     summary: &'a WorkloadSummary,

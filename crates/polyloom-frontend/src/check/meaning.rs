@@ -182,7 +182,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let is_left = !self.flow.reachable;
         for (name, before) in self.rebound.drain(self.n_rebound_outside..).rev() {
             match before {
-                // What is set again in the same branch has an entry of its own from before it.
+                // A name that is set again in the same branch has an entry of its own from before it.
                 Some(NameMeaning::View(_) | NameMeaning::Struct(_)) if !is_left => {
                     self.names.insert(name, NameMeaning::Diverged)
                 }

@@ -37,7 +37,7 @@ pub(super) struct DrawnLayers {
     pub(super) edges: Vec<Vec<(f64, f64)>>,
 }
 
-/// What stands in a layer: a box, or an edge that passes.
+/// Names what stands in a layer: a box, or an edge that passes.
 struct LayerItem {
     layer: usize,
     width: f64,

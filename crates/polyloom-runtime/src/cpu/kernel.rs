@@ -88,7 +88,7 @@ pub(crate) struct KernelInner {
     /// True if all candidates give the same bits, so that chunks of one launch may run different ones.
     pub(crate) mixes_candidates: bool,
     pub(crate) plan: FactPlan,
-    /// How its threads are ordered, if not by rows.
+    /// Says how its threads are ordered, if not by rows.
     pub(crate) order: Option<TiledOrder>,
     variants: [AtomicPtr<VariantState>; MAX_VARIANTS],
     pub(crate) interpreter: PerProcess<OnceLock<Interpreter>>,

@@ -25,12 +25,12 @@ pub(crate) const TILE_ROWS: u64 = 32;
 const TILE_COLUMNS: u64 = 64;
 /// Shorter rows touch so few lines that these stay in the cache.
 const MIN_ROW: u64 = 256;
-/// How far back a value's computation is looked at.
+/// Bounds how far back a value's computation is followed.
 const MAX_DEPTH: u32 = 16;
 /// A constant step from this many elements on leads to another cache line.
 const LONG_STEP: u64 = 16;
 
-/// How long a row of threads is.
+/// Says where the length of a row of threads is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RowLength {
     /// The launch's last extent.
@@ -114,7 +114,7 @@ fn may_run_in_any_order(kernel: &Function, calls: &CallEffects) -> bool {
     may
 }
 
-/// Where a row's length is found when the kernel is launched.
+/// Finds where a row's length is when the kernel is launched.
 fn row_length(kernel: &Function, params: &KernelParams, divisor: Value) -> Option<RowLength> {
     if let Some(number) = kernel.as_const(divisor) {
         return Some(RowLength::Constant(number));
@@ -136,7 +136,7 @@ fn row_length(kernel: &Function, params: &KernelParams, divisor: Value) -> Optio
     }
 }
 
-/// What a kernel's rows of threads are.
+/// Says what a kernel's rows of threads are.
 #[derive(Clone, Copy)]
 enum Rows {
     /// Threads that differ along the last of so many axes.
@@ -145,7 +145,7 @@ enum Rows {
     OfQuotients(Value),
 }
 
-/// How far an integer moves from one thread to the next, in most places.
+/// Says how far an integer moves from one thread to the next, in most places.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     None,
@@ -166,7 +166,7 @@ impl Step {
     }
 }
 
-/// How far an integer moves to the next thread of the row, and to the one below.
+/// Says how far an integer moves to the next thread of the row, and to the one below.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Steps {
     along: Step,

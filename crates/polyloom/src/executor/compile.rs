@@ -18,7 +18,7 @@ use polyloom_runtime::{DeviceId, Queue};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Where an output of a path is after a run.
+/// Says where an output of a path is after a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OutputPlace {
     /// In the memory that the caller has given for it.
@@ -92,7 +92,7 @@ pub(super) enum PathStep<K> {
     Upload {
         /// The element type.
         dtype: Scalar,
-        /// Where they are.
+        /// Says where they are.
         from: HostValue,
         /// The memory.
         buffer: usize,
@@ -101,7 +101,7 @@ pub(super) enum PathStep<K> {
     Download {
         /// The element type.
         dtype: Scalar,
-        /// Where they are.
+        /// Says where they are.
         from: HostValue,
         /// The host's memory.
         to: HostPlace,
@@ -159,7 +159,7 @@ pub struct ExecutablePath<K> {
     pub(super) arena_bytes: u64,
     /// For each output the array that it is, if it is one.
     pub(super) output_arrays: Vec<Option<usize>>,
-    /// What identifies the code of library kernels beyond their names.
+    /// Identifies the code of library kernels beyond their names.
     library_code: Vec<String>,
 }
 

@@ -19,7 +19,7 @@ const POISON: u8 = 0xa5;
 /// The bytes that are written to flush the caches.
 const FLUSH_BYTES: usize = 128 << 20;
 
-/// What the outputs of a run have to be.
+/// Says what the outputs of a run have to be.
 #[derive(Clone, Debug)]
 pub enum OutputExpectation {
     /// The bits of these tensors, NaN being equal to NaN.

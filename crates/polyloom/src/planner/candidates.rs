@@ -146,7 +146,7 @@ pub fn candidates(
         }
         Ok(())
     };
-    // What differs most from the default comes first: many good-looking paths that differ in one op would leave no place for it.
+    // The path that differs most from the default comes first, because many good-looking paths that differ in one op would leave no place for it.
     if registry.has(Backend::CpuNative) {
         let recipe = op_by_op_recipe(computation);
         let predicted = recipe

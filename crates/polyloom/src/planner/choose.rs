@@ -10,7 +10,7 @@ use polyloom_store::{
 use std::fmt;
 use std::time::Duration;
 
-/// How paths are chosen.
+/// Says how paths are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PolicyMode {
     /// By the cost model.
@@ -47,9 +47,9 @@ pub enum DecisionReason {
     Nearest(f64),
     /// It has the least predicted time, in nanoseconds; the default's is given too.
     Predicted {
-        /// Of the path.
+        /// This is the path's.
         ns: f64,
-        /// Of the default.
+        /// This is the default's.
         default_ns: f64,
     },
     /// Nothing is predicted to be faster than the default.
@@ -162,7 +162,7 @@ pub fn choose_measured(
     let (choice, reason) = match &*answer {
         BestPath::Measured(choice) => (choice, DecisionReason::Measured(choice.reason)),
         BestPath::Nearest { choice, distance, .. } => (choice, DecisionReason::Nearest(*distance)),
-        // What another machine has measured is no fact about this one.
+        // Another machine's measurements are no facts about this one.
         BestPath::Hint { .. } | BestPath::Unknown => return Ok(None),
     };
     Ok(decision_of(choice, reason))

@@ -6,7 +6,7 @@ use polyloom_store::{
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// What a caller wants of the database.
+/// Says what a caller wants of the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DatabaseAccess {
     /// To look something up. A database that is not there knows nothing, which is no failure.

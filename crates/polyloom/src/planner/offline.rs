@@ -25,10 +25,10 @@ const LEASE: Duration = Duration::from_secs(60);
 /// A job that workers were lost with so often is given up.
 const MAX_ATTEMPTS: u32 = 3;
 
-/// What a worker is to do.
+/// Says what a worker is to do.
 #[derive(Clone, Debug)]
 pub struct OfflineSettings {
-    /// How each computation is profiled.
+    /// Says how each computation is profiled.
     pub profile: ProfileSettings,
     /// The bounds of the search for candidates.
     pub limits: PathLimits,
@@ -42,7 +42,7 @@ pub struct OfflineSettings {
     pub allows_rounding: bool,
 }
 
-/// How far a worker has come.
+/// Says how far a worker has come.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OfflineProgress {
     /// The jobs that this worker has done.
@@ -92,7 +92,7 @@ fn layout_of(text: &str, extents: &[u64]) -> Option<Layout> {
     (strides.len() == extents.len()).then(|| Layout { extents: extents.to_vec(), strides, offset: 0 })
 }
 
-/// What there is in the database for a worker.
+/// Holds what there is in the database for a worker.
 #[derive(Default)]
 struct DatabaseContents {
     defaults: FxHashMap<ContentHash, ImplementationRecord>,
@@ -186,7 +186,7 @@ pub fn profile_offline<L: ArrayLibrary>(
         };
         let ran = run_job(session, library, database, registry, costs, settings, &contents, &job, runner, &mut goes_on);
         let outcome = match ran {
-            // What was measured until it was stopped is kept, and the rest is done another time.
+            // Measurements made before it was stopped are kept, and the rest is done another time.
             Ok(_) if is_stopped => LeaseOutcome::Returned,
             Ok(n_traces) => {
                 progress.n_traces += n_traces;

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// The number that a run is given for each of its numbers, while it is verified and timed.
 const SAMPLE_NUMBER: f64 = 1.5;
 
-/// How a computation is profiled.
+/// Says how a computation is profiled.
 #[derive(Clone, Debug)]
 pub struct ProfileSettings {
     /// The policy of measurements.
@@ -72,7 +72,7 @@ pub struct ProfiledPath {
     pub code: ContentHash,
     /// Names what was measured interleaved.
     pub session: String,
-    /// How it ended.
+    /// Says how it ended.
     pub status: TraceStatus,
     /// The reason, unless it is `ok`.
     pub reason: Option<String>,

@@ -29,7 +29,7 @@ pub(super) fn has_vector_fma(isa: &dyn TargetIsa) -> bool {
     isa.triple().architecture.to_string() == "aarch64" || isa.isa_flags().iter().any(is_set)
 }
 
-/// What a value that differs between threads is in the lanes.
+/// Says what a value that differs between threads is in the lanes.
 #[derive(Clone)]
 pub(super) enum LaneValue {
     /// An integer: that of the first lane; each other lane has one more than its neighbour.
