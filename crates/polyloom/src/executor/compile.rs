@@ -16,6 +16,7 @@ use polyloom_graph::{Backend, Graph, Layout, Residence, SymbolValues, TensorDef,
 use polyloom_ir::{Arch, Scalar};
 use polyloom_runtime::{DeviceId, Queue};
 use rustc_hash::FxHashMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// Says where an output of a path is after a run.
@@ -405,20 +406,7 @@ impl<L: ArrayLibrary> PathCompiler<'_, L> {
             outputs.push(HostPlace::Device(self.new_buffer(n_bytes, queue)));
         }
         for (&id, output) in part.outputs.iter().zip(plan.outputs()) {
-            let value = match plan.buffers()[output.buffer].kind {
-                BufferKind::Input(input) => {
-                    let source: &HostValue = &sources[input];
-                    let offset = output.layout.offset + source.layout.offset;
-                    HostValue { place: source.place, layout: Layout { offset, ..output.layout.clone() } }
-                }
-                BufferKind::Output => {
-                    let place = outputs[plan.output_number(output.buffer)];
-                    HostValue { place, layout: output.layout.clone() }
-                }
-                BufferKind::Temporary => {
-                    return Err(PathError::Unsupported(format!("{id} is in a temporary buffer")));
-                }
-            };
+            let value = value_of_output(&plan, id, output, &sources, &outputs)?;
             self.on_device.insert((id, residence), value);
         }
         let place = self.plans.len();
@@ -537,20 +525,7 @@ impl<L: ArrayLibrary> PathCompiler<'_, L> {
         let mut copies = Vec::new();
         for (&id, output) in part.outputs.iter().zip(plan.outputs()) {
             let dtype = self.ty(id)?.dtype;
-            let value = match plan.buffers()[output.buffer].kind {
-                BufferKind::Input(input) => {
-                    let source: &HostValue = &sources[input];
-                    let offset = output.layout.offset + source.layout.offset;
-                    HostValue { place: source.place, layout: Layout { offset, ..output.layout.clone() } }
-                }
-                BufferKind::Output => {
-                    let place = outputs[plan.output_number(output.buffer)];
-                    HostValue { place, layout: output.layout.clone() }
-                }
-                BufferKind::Temporary => {
-                    return Err(PathError::Unsupported(format!("{id} is in a temporary buffer")));
-                }
-            };
+            let value = value_of_output(&plan, id, output, &sources, &outputs)?;
             let position = self.program.outputs.iter().position(|&output| output == id);
             let is_there = match (value.place, position) {
                 (HostPlace::Array(array), _) => self.arrays.get(&(id, Residence::Numpy)) == Some(&array),
@@ -703,6 +678,28 @@ fn values_of_libraries(program: &Graph, steps: &[RecipeStep]) -> Vec<bool> {
         }
     }
     needs_array
+}
+
+/// Returns where an output of a plan is: in the memory of one of its inputs, or in one of its buffers.
+fn value_of_output<E: Display>(
+    plan: &FusedPlan,
+    id: TensorId,
+    output: &PlanOutput,
+    sources: &[HostValue],
+    outputs: &[HostPlace],
+) -> Result<HostValue, PathError<E>> {
+    match plan.buffers()[output.buffer].kind {
+        BufferKind::Input(input) => {
+            let source = &sources[input];
+            let offset = output.layout.offset + source.layout.offset;
+            Ok(HostValue { place: source.place, layout: Layout { offset, ..output.layout.clone() } })
+        }
+        BufferKind::Output => {
+            let place = outputs[plan.output_number(output.buffer)];
+            Ok(HostValue { place, layout: output.layout.clone() })
+        }
+        BufferKind::Temporary => Err(PathError::Unsupported(format!("{id} is in a temporary buffer"))),
+    }
 }
 
 fn is_whole(output: &PlanOutput, n_elements: u64) -> bool {
