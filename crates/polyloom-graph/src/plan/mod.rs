@@ -30,7 +30,7 @@ mod spill;
 mod tile;
 mod translate;
 
-pub use body::KernelBody;
+pub use body::{KernelBody, TunableForm};
 pub use decision::{KernelSummary, PlanDecision, PlanExplanation, explain};
 pub use options::PlanOptions;
 pub use tile::TileShape;
