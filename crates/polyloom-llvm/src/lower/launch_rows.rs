@@ -121,7 +121,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
         let ir = self.ir;
         thread.column = from;
         let first_end = self.first_group_end(&thread, to);
-        let groups = GroupLoop::begin(ir, self.lanes, from, first_end, to);
+        let groups = GroupLoop::begin(ir, (self.lanes, self.masked_lanes), from, first_end, to);
         thread.column = groups.first;
         thread.linear = row_start.map_or(thread.column, |start| ir.add(start, thread.column));
         groups.run(ir, |exec, bail_out| {
@@ -130,7 +130,8 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
                     prefetch::emit(ir, &thread, self.lanes, array, offsets);
                 }
             }
-            self.body(callees, thread, exec, bail_out)
+            let lanes = if exec == ExecMask::Full { self.lanes } else { self.masked_lanes };
+            BodyUnit { lanes, ..*self }.body(callees, thread, exec, bail_out)
         })
     }
 
