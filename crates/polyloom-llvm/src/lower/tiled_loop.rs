@@ -219,8 +219,7 @@ impl FunctionLowering<'_, '_> {
         let side = self.lanes.min(tiles.n_columns);
         for from in (0..tiles.n_columns).step_by(side as usize) {
             let rows: Vec<Val> = loaded.iter().map(|&row| part_of(ir, row, from, side)).collect();
-            let squares: Vec<Vec<Val>> =
-                rows.chunks(side as usize).map(|rows| transpose::columns(ir, rows)).collect();
+            let squares: Vec<Vec<Val>> = rows.chunks(side as usize).map(|rows| transpose::columns(ir, rows)).collect();
             for place in 0..side {
                 let value = self.side_by_side(squares.iter().map(|square| square[place as usize]).collect());
                 ir.set(ir.offset(column, buffer.slot, ir.i64_const((from + place).into())), value);

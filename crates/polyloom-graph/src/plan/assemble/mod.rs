@@ -8,7 +8,7 @@ use super::body::{
     KernelBody, TileParams,
 };
 use super::expression::{CombineOrder, ExpressionId, ExpressionKind, Source};
-use super::group::{DraftReduction, DraftSpace, DraftStore, KernelDraft, combines};
+use super::group::{DraftReduction, DraftSpace, DraftStore, KernelDraft, combines, computes_of_rows};
 use super::merge::MergedAxes;
 use super::reduction::{RowForm, is_order_free};
 use super::reuse::reuse_buffers;
@@ -96,7 +96,11 @@ impl<'a> BodyAssembler<'a> {
         };
         let mut axes = MergedAxes::new(draft.space.outer(), draft.space.inner(), &layouts, is_pinned);
         let is_each = matches!(draft.space, DraftSpace::Each(_));
-        if is_each && !draft.roots().iter().any(|&root| combines(&graph.arena, root)) {
+        let roots = draft.roots();
+        if is_each
+            && !roots.iter().any(|&root| combines(&graph.arena, root))
+            && axes.last_axis().is_some_and(|axis| computes_of_rows(&graph.arena, &roots, axis))
+        {
             axes.take_row(&layouts);
         }
         let limit = i64::from(i32::MAX) - BLOCK_LENGTH as i64;
@@ -110,7 +114,7 @@ impl<'a> BodyAssembler<'a> {
                     || layout.n_elements() > limit as u64
             });
         let form_of_elements = match axes.transposed_axis(&layouts).or(axes.axis_of_narrow_rows()) {
-            // The row of a vector that all others share is loaded by lanes, which a grid of two axes cannot.
+            // What the elements of a row share is computed once, which a grid of two axes cannot.
             _ if !axes.inner.is_empty() => BodyForm::Block { n_levels: 0 },
             Some(row_axis) => BodyForm::Tiled { row_axis: row_axis as u8 },
             _ if axes.has_short_rows() && !is_wide => BodyForm::Numbered,
