@@ -27,6 +27,7 @@ mod reuse;
 mod share;
 mod sort;
 mod spill;
+mod staged;
 mod tile;
 mod translate;
 
