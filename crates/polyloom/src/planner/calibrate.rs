@@ -249,6 +249,7 @@ impl<L: ArrayLibrary> CalibrationClock<'_, L> {
         let (compiled, _) = compiled.map_err(|error| error.to_string())?;
         let run = MeasuredPathRun::new(&library, &compiled, &places, &computation.output_types(), &[]);
         let mut run = run.map_err(|error| error.to_string())?;
+        run.heat()?;
         let hot = MeasurementPolicy::hot();
         // Rates are those of code that has become hot and was compiled again, in the background.
         let min_time = warm_up.as_nanos() as u64 * 1000;

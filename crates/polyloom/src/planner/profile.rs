@@ -451,6 +451,7 @@ fn prepare<L: ArrayLibrary>(
         run.expect(expectation(keeps_bits, expected));
         polyloom_graph::measure::Measure::check_output(&mut run)?;
     }
+    run.heat().map_err(MeasureFailure::failed)?;
     Ok((path, results))
 }
 

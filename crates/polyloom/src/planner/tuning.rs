@@ -206,13 +206,14 @@ impl<'a, L: ArrayLibrary> KernelSearch<'a, L> {
             let missing = || MeasureFailure::does_not_compile("no kernel has these parameters");
             let (mut run, code) = self.run_of(&candidate.ok_or_else(missing)?)?;
             codes.insert(point.clone(), code);
+            run.heat().map_err(MeasureFailure::failed)?;
             run.expect(OutputExpectation::Bits(expected.clone()));
             if let Some(stop) = self.stop {
                 run.stop_by(stop.clone());
             }
             Ok(Box::new(run))
         };
-        // Runs are prepared until their code is the optimised one, so that few warm-ups do for a rung.
+        // The code of each point is the optimised one already, so that few warm-ups do for a rung.
         let warm_up = WarmUpRule { min_time: 0, ..self.policy.warm_up };
         let policy = MeasurementPolicy { warm_up, ..self.policy.clone() };
         let (mut probe, mut clock) = (LinuxProbe, MonotonicClock::new());
