@@ -565,5 +565,5 @@ def test_explanations():
 def test_on_every_engine(tier, passed_on_tier):
     assert (
         passed_on_tier(tier, __file__, "not on_every_engine and not explanations and not values")
-        == 1 + 4 + 21 + 6 + 1 + 1 + 5 + 4 + 4 + 24 + 2 + 16 + 1 + 1 + 4
+        == 1 + 4 + 21 + 6 + 1 + 1 + 5 + 7 + 1 + 4 + 4 + 24 + 2 + 16 + 1 + 1 + 4
     )
