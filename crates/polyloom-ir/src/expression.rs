@@ -291,6 +291,12 @@ impl ExprBuilder {
         self.with_immediate(Op::Construct, components, ty.into(), Imm::None)
     }
 
+    /// Returns the value of the lane of the warp whose number has the bits of `mask` flipped.
+    pub fn shuffle_xor<'g>(&'g self, value: Expr<'g>, mask: u8) -> Expr<'g> {
+        let mask = self.int(Scalar::I32, mask.into());
+        self.with_immediate(Op::ShuffleXor, &[value, mask], value.ty(), Imm::Width(32))
+    }
+
     /// Waits until all threads of the block have come here.
     pub fn sync_threads(&self) {
         self.build(|b| b.inst(Op::SyncThreads, &[], &[], Imm::None));

@@ -12,3 +12,4 @@ pub use machine::{BackendCosts, CostSource, MachineCosts, MachineCostsError, Tra
 pub(crate) use predict::{GroupWork, monolithic_time};
 pub use predict::{PredictedTime, StepTime, predict};
 pub(crate) use work::NodeWork;
+pub use work::{CorrectionUnits, correction_units};

@@ -98,6 +98,7 @@ pub fn predict(
 pub(crate) fn monolithic_time(backend: Backend, work: &NodeWork, costs: &MachineCosts) -> StepTime {
     let rates = costs.backend(backend);
     let n_bytes = work.cost.bytes_read.saturating_add(work.cost.bytes_written);
+    let (element_ns, product_ns) = rates.node_ns(work);
     StepTime {
         n_launches: 1,
         n_bytes,
@@ -105,8 +106,8 @@ pub(crate) fn monolithic_time(backend: Backend, work: &NodeWork, costs: &Machine
         product_flops: work.product_flops,
         launch_ns: rates.launch_ns,
         memory_ns: rates.memory_ns(n_bytes),
-        element_ns: rates.element_ns(work.flops, work.dtype),
-        product_ns: rates.product_ns(work.product_flops, work.dtype),
+        element_ns,
+        product_ns,
         transfer_ns: 0.0,
     }
 }
@@ -115,7 +116,10 @@ pub(crate) fn monolithic_time(backend: Backend, work: &NodeWork, costs: &Machine
 #[derive(Clone, Debug)]
 pub(crate) struct GroupWork {
     kernel_bytes: Vec<u64>,
+    /// The work of the simple ops that the group's become.
     nodes: Vec<NodeWork>,
+    /// That of the ops as they are in the program: what is known of composite ones is known of their parts together.
+    whole_nodes: Vec<NodeWork>,
 }
 
 impl GroupWork {
@@ -125,10 +129,13 @@ impl GroupWork {
         let layouts: Vec<Layout> = layouts.collect::<Option<_>>().ok_or_else(|| unknown_extents(TensorId(0)))?;
         let planned = plan(part, &layouts, options)?;
         let simple = decompose(part)?;
-        let work = |(id, _)| NodeWork::of(&simple, id).ok_or_else(|| unknown_extents(id));
+        let works = |graph: &Graph| -> Result<Vec<NodeWork>, GraphError> {
+            graph.iter().map(|(id, _)| NodeWork::of(graph, id).ok_or_else(|| unknown_extents(id))).collect()
+        };
         Ok(GroupWork {
             kernel_bytes: planned.kernels.iter().map(|kernel| kernel.n_bytes).collect(),
-            nodes: simple.iter().map(work).collect::<Result<_, _>>()?,
+            nodes: works(&simple)?,
+            whole_nodes: works(part)?,
         })
     }
 
@@ -147,6 +154,15 @@ impl GroupWork {
             time.element_ns += rates.element_ns(work.flops, work.dtype);
             time.product_ns += rates.product_ns(work.product_flops, work.dtype);
         }
+        for work in &self.whole_nodes {
+            let correction_ns = rates.correction_ns(work);
+            if work.product_flops > 0 {
+                time.product_ns += correction_ns;
+            } else {
+                time.element_ns += correction_ns;
+            }
+        }
+        (time.element_ns, time.product_ns) = (time.element_ns.max(0.0), time.product_ns.max(0.0));
         time
     }
 }

@@ -2,7 +2,8 @@
 
 use super::expression::CombineOrder;
 use super::sort::SortStep;
-use super::tile::{AttentionTile, MatrixTile, PipelinedTile, ProductTile};
+use super::staged::StagedRows;
+use super::tile::{AttentionTile, MatrixTile, PipelinedTile, ProductTile, TileShape};
 use crate::op::TensorOp;
 use crate::reference::N_LANES;
 use polyloom_ir::{BuildError, FloatMode, Function, Scalar};
@@ -20,6 +21,8 @@ pub struct KernelBody {
     /// The expressions, each after its operands.
     pub(super) expressions: Vec<BodyExpression>,
     pub(super) passes: Vec<BodyPass>,
+    /// What waits in shared memory of the rows of a [`BodyForm::Staged`].
+    pub(super) slots: BodySlots,
     /// True if places are beyond 32 bits.
     pub(super) is_wide: bool,
 }
@@ -40,7 +43,25 @@ impl KernelBody {
             BodyForm::Product { tile, .. } => Some(tile.shape.columns.into()),
             BodyForm::MatrixProduct(tile) => Some(tile.n_threads()),
             BodyForm::PipelinedProduct(tile) => Some(tile.n_threads()),
+            BodyForm::Staged(rows) => Some(rows.n_threads()),
+            BodyForm::Batched(_) => Some(BATCH_THREADS),
+            BodyForm::Totals => Some(TOTALS_THREADS),
+            BodyForm::ScanTiles => Some(SCAN_THREADS),
             form => form.has_blocks().then_some(N_LANES as u32),
+        }
+    }
+
+    /// Returns the form of a body that has parameters which tuning may choose.
+    pub fn tunable_form(&self) -> Option<TunableForm> {
+        match self.form {
+            BodyForm::Product { tile, .. } => Some(TunableForm::Product(tile.shape)),
+            BodyForm::Attention(_) => Some(TunableForm::Attention),
+            BodyForm::Block { .. }
+            | BodyForm::Loop
+            | BodyForm::Unrolled(_)
+            | BodyForm::SplitBlock
+            | BodyForm::SplitLane => Some(TunableForm::Rows),
+            _ => None,
         }
     }
 
@@ -72,12 +93,30 @@ impl KernelBody {
     }
 }
 
+/// The forms of bodies that have parameters. No choice of them changes a bit of a result.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TunableForm {
+    /// Tiles of a product. How many are grouped, and how long pieces are, is no part of a body, and 0 here.
+    Product(TileShape),
+    /// Queries of attention, of which a block of threads has some by the width of vectors.
+    Attention,
+    /// Rows, which are cut to pieces by the number of threads.
+    Rows,
+}
+
 /// A parameter of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct BodyParam {
     pub(super) is_array: bool,
     pub(super) dtype: Scalar,
 }
+
+/// The threads of a block that has a batch of elements.
+pub(super) const BATCH_THREADS: u32 = 256;
+/// The threads of a block that combines totals.
+pub(super) const TOTALS_THREADS: u32 = 1024;
+/// The threads of a block that scans rows.
+pub(super) const SCAN_THREADS: u32 = 128;
 
 /// The ways in which threads share the work.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -86,11 +125,18 @@ pub(super) enum BodyForm {
     Each,
     /// A thread has an element, and its number among all in row-major order tells which.
     Numbered,
+    /// A block of 256 threads has so many times 256 elements of a row along the last axis: a thread loads what all of its own take
+    /// before it stores any.
+    Batched(u8),
+    /// A block of 1,024 threads has an element, whose totals of blocks it combines.
+    Totals,
     /// A block of 32 threads has a square of 32 rows, along this axis, and 32 columns, along the last axis: a thread has a
     /// column of it.
     Tiled { row_axis: u8 },
     /// A block of 32 threads has a row, of so many levels of pairs of blocks of 4,096 elements.
     Block { n_levels: u8 },
+    /// A block of threads has a row, or each of its warps, which waits in shared memory.
+    Staged(StagedRows),
     /// A thread has a row, in a loop.
     Loop,
     /// A thread has a row of so many elements, without a loop.
@@ -101,6 +147,8 @@ pub(super) enum BodyForm {
     SplitLane,
     /// A thread has a row, and stores what its elements up to each are combined to.
     Scan,
+    /// A block of 128 threads has 32 rows, of which it loads and stores squares; each thread of one warp goes along a row.
+    ScanTiles,
     /// A block of threads has tiles of a product, whose rows and columns are the last two outer axes.
     Product { tile: ProductTile, params: TileParams },
     /// A block of threads has a tile of a product, which tensor cores compute.
@@ -127,7 +175,11 @@ impl BodyForm {
         matches!(
             self,
             BodyForm::Tiled { .. }
+                | BodyForm::Batched(_)
+                | BodyForm::Totals
+                | BodyForm::ScanTiles
                 | BodyForm::Block { .. }
+                | BodyForm::Staged(_)
                 | BodyForm::SplitBlock
                 | BodyForm::Product { .. }
                 | BodyForm::MatrixProduct(_)
@@ -136,6 +188,15 @@ impl BodyForm {
                 | BodyForm::Sort { .. }
         )
     }
+}
+
+/// The slots that rows wait in.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct BodySlots {
+    /// The types of their elements.
+    pub(super) dtypes: Vec<Scalar>,
+    /// The inputs that are copied to slots before the first pass.
+    pub(super) inputs: Vec<(BodyAddress, u16)>,
 }
 
 /// The extent of an axis.
@@ -185,6 +246,8 @@ pub(super) struct BodyExpression {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum BodyExpressionKind {
     Load(BodyAddress),
+    /// An element that waits in a slot.
+    Kept(u16),
     Place(BodyPlace),
     Constant(u64),
     Number(u16),
@@ -218,6 +281,8 @@ pub(super) struct BodyPass {
     pub(super) row_stores: Vec<BodyStore>,
     /// Says what is stored for each element.
     pub(super) element_stores: Vec<BodyStore>,
+    /// The expressions that are kept for later passes, or for the sums of this one, with their slots.
+    pub(super) kept: Vec<(u32, u16)>,
     pub(super) reductions: Vec<BodyReduction>,
 }
 

@@ -27,10 +27,11 @@ mod reuse;
 mod share;
 mod sort;
 mod spill;
+mod staged;
 mod tile;
 mod translate;
 
-pub use body::KernelBody;
+pub use body::{KernelBody, TunableForm};
 pub use decision::{KernelSummary, PlanDecision, PlanExplanation, explain};
 pub use options::PlanOptions;
 pub use tile::TileShape;

@@ -4,20 +4,22 @@ mod buffers;
 mod params;
 
 use super::body::{
-    BodyExpression, BodyExpressionKind, BodyExtent, BodyForm, BodyParam, BodyPass, BodyReduction, BodyStore,
-    KernelBody, TileParams,
+    BATCH_THREADS, BodyExpression, BodyExpressionKind, BodyExtent, BodyForm, BodyParam, BodyPass, BodyReduction,
+    BodySlots, BodyStore, KernelBody, SCAN_THREADS, TOTALS_THREADS, TileParams,
 };
 use super::expression::{CombineOrder, ExpressionId, ExpressionKind, Source};
-use super::group::{DraftReduction, DraftSpace, DraftStore, KernelDraft, combines};
+use super::group::{DraftReduction, DraftSpace, DraftStore, KernelDraft, combines, computes_of_rows};
 use super::merge::MergedAxes;
 use super::reduction::{RowForm, is_order_free};
 use super::reuse::reuse_buffers;
 use super::sort::SortStep;
 use super::spill::SpilledExpression;
+use super::staged::RowSlots;
 use super::tile::VALUE_LANES;
 use super::translate::{ScatterTarget, TranslatedGraph};
 use super::{FusionPlan, KernelGrid, PlanArg, PlanKernel, PlanOptions, PlanOutput};
 use crate::layout::Layout;
+use crate::op::TensorOp;
 use crate::reference::{BLOCK_LENGTH, N_LANES};
 use buffers::PlanBuffers;
 use params::NumberRole;
@@ -27,6 +29,20 @@ use std::sync::Arc;
 
 /// The most axes of a launch.
 const MAX_THREAD_AXES: usize = 4;
+/// The totals from which on a block of threads combines them.
+const MIN_TOTALS_OF_BLOCK: u64 = 64;
+/// The elements of a worker, a quarter of a multiprocessor, from which on a thread has a batch of them.
+const ELEMENTS_OF_WORKER: u64 = 2048;
+/// The bytes of a batch of the widest array, which a thread loads at once.
+const BATCH_BYTES: u32 = 16;
+/// The shortest rows that are cut to batches.
+const MIN_BATCHED_ROW: u64 = 512;
+/// The most elements of a batch.
+const MAX_BATCH: u32 = 8;
+/// The most operations of an element of a batch, which all are in the code.
+const MAX_BATCHED_OPS: usize = 24;
+/// The shortest rows that squares are scanned of.
+const MIN_SCAN: u64 = 32;
 
 pub(super) fn assemble(
     graph: &TranslatedGraph,
@@ -45,7 +61,7 @@ pub(super) fn assemble(
     let outputs = outputs.collect();
     let mut kernels = Vec::new();
     for (index, (draft, spilled)) in drafts.iter().zip(spills).enumerate() {
-        let kernel = BodyAssembler::new(graph, draft, index, spilled, &mut buffers).assemble(options);
+        let kernel = BodyAssembler::new(graph, draft, index, spilled, &mut buffers, options).assemble(options);
         kernels.extend(kernel);
     }
     reuse_buffers(FusionPlan { buffers: buffers.buffers, kernels, outputs })
@@ -58,8 +74,11 @@ struct BodyAssembler<'a> {
     spilled: &'a [SpilledExpression],
     buffers: &'a mut PlanBuffers,
     axes: MergedAxes,
+    /// What waits in shared memory, if rows do.
+    slots: Option<RowSlots>,
     /// The form of a kernel over single elements.
     form_of_elements: BodyForm,
+    form_of_scan: BodyForm,
     is_wide: bool,
     params: Vec<BodyParam>,
     args: Vec<PlanArg>,
@@ -77,6 +96,7 @@ impl<'a> BodyAssembler<'a> {
         index: usize,
         spilled: &'a [SpilledExpression],
         buffers: &'a mut PlanBuffers,
+        options: &PlanOptions,
     ) -> BodyAssembler<'a> {
         let mut layouts = draft.layouts(graph);
         layouts.extend(spilled.iter().map(|spilled| spilled.layout.clone()));
@@ -96,7 +116,17 @@ impl<'a> BodyAssembler<'a> {
         };
         let mut axes = MergedAxes::new(draft.space.outer(), draft.space.inner(), &layouts, is_pinned);
         let is_each = matches!(draft.space, DraftSpace::Each(_));
-        if is_each && !draft.roots().iter().any(|&root| combines(&graph.arena, root)) {
+        let transposed = axes.transposed_axis(&layouts);
+        let form_on_gpu = match is_each && transposed.is_none() {
+            true => form_on_gpu(graph, draft, &axes, &layouts, options),
+            false => None,
+        };
+        let roots = draft.roots();
+        if is_each
+            && form_on_gpu.is_none()
+            && !roots.iter().any(|&root| combines(&graph.arena, root))
+            && axes.last_axis().is_some_and(|axis| computes_of_rows(&graph.arena, &roots, axis))
+        {
             axes.take_row(&layouts);
         }
         let limit = i64::from(i32::MAX) - BLOCK_LENGTH as i64;
@@ -110,12 +140,18 @@ impl<'a> BodyAssembler<'a> {
                     || layout.n_elements() > limit as u64
             });
         let form_of_elements = match axes.transposed_axis(&layouts).or(axes.axis_of_narrow_rows()) {
-            // The row of a vector that all others share is loaded by lanes, which a grid of two axes cannot.
+            _ if let Some(form) = form_on_gpu => form,
+            // What the elements of a row share is computed once, which a grid of two axes cannot.
             _ if !axes.inner.is_empty() => BodyForm::Block { n_levels: 0 },
             Some(row_axis) => BodyForm::Tiled { row_axis: row_axis as u8 },
             _ if axes.has_short_rows() && !is_wide => BodyForm::Numbered,
             None => BodyForm::Each,
         };
+        let form_of_scan = match options.gpu.is_some() && is_scan_of_rows(draft, &axes) {
+            true => BodyForm::ScanTiles,
+            false => BodyForm::Scan,
+        };
+        let slots = RowSlots::find(graph, draft, &axes, spilled, options.gpu);
         BodyAssembler {
             graph,
             draft,
@@ -123,7 +159,9 @@ impl<'a> BodyAssembler<'a> {
             spilled,
             buffers,
             axes,
+            slots,
             form_of_elements,
+            form_of_scan,
             is_wide,
             params: Vec::new(),
             args: Vec::new(),
@@ -179,7 +217,11 @@ impl<'a> BodyAssembler<'a> {
             let stores = if store.is_of_row { &mut pass.row_stores } else { &mut pass.element_stores };
             stores.push(store_of);
         }
-        for spilled in self.spilled {
+        for (id, pass, slot) in self.slots.as_ref().map_or_else(Vec::new, |slots| slots.kept.clone()) {
+            let value = self.expression(id, pass);
+            passes[pass].kept.push((value, slot));
+        }
+        for spilled in if self.slots.is_none() { self.spilled } else { &[] } {
             let value = self.expression(spilled.expression, spilled.pass);
             let address = self.address(Source::Stored(spilled.stored), &spilled.layout);
             passes[spilled.pass].element_stores.insert(0, BodyStore { address, value, target: None });
@@ -212,6 +254,7 @@ impl<'a> BodyAssembler<'a> {
                 *log2_width = 0;
             }
         }
+        let slots = self.body_slots();
         let n_bytes =
             self.arrays.keys().map(|&(buffer, _, n)| n * u64::from(self.buffers.buffers[buffer].dtype.bytes()));
         let n_bytes = n_bytes.sum();
@@ -223,6 +266,7 @@ impl<'a> BodyAssembler<'a> {
             inner,
             expressions: self.expressions,
             passes,
+            slots,
             is_wide: self.is_wide,
         };
         Some(PlanKernel { body: Arc::new(body), grid, args: self.args, n_bytes })
@@ -232,9 +276,10 @@ impl<'a> BodyAssembler<'a> {
         let n: u64 = self.axes.inner.iter().product();
         match &self.draft.space {
             DraftSpace::Each(_) => self.form_of_elements,
-            DraftSpace::Scan(_) => BodyForm::Scan,
+            DraftSpace::Scan(_) => self.form_of_scan,
             DraftSpace::Sort(_, step) => BodyForm::Sort { step: *step, param: 0 },
             DraftSpace::Rows(space) => match space.form {
+                RowForm::Block if let Some(slots) = &self.slots => BodyForm::Staged(slots.rows),
                 RowForm::Block => {
                     let n_blocks = n.div_ceil(BLOCK_LENGTH as u64);
                     let has_order = self.draft.reductions.iter().any(|reduction| !is_order_free(reduction.op));
@@ -286,6 +331,22 @@ impl<'a> BodyAssembler<'a> {
             let n_blocks = step.n_blocks(*n_rows, *length, self.sorted_dtype());
             return KernelGrid::Blocks { n_blocks, n_threads: N_LANES as u32 };
         }
+        if let (BodyForm::Batched(n), [rows @ .., columns]) = (form, &outer[..]) {
+            let n_of_row = columns.div_ceil(u64::from(n) * u64::from(BATCH_THREADS));
+            let n_blocks = rows.iter().product::<u64>() * n_of_row;
+            return KernelGrid::Blocks { n_blocks, n_threads: BATCH_THREADS };
+        }
+        if form == BodyForm::Totals {
+            return KernelGrid::Blocks { n_blocks: outer.iter().product(), n_threads: TOTALS_THREADS };
+        }
+        if form == BodyForm::ScanTiles {
+            let n_blocks = outer.iter().product::<u64>().div_ceil(N_LANES as u64);
+            return KernelGrid::Blocks { n_blocks, n_threads: SCAN_THREADS };
+        }
+        if let BodyForm::Staged(rows) = form {
+            let n_blocks = outer.iter().product::<u64>().div_ceil(rows.rows.into());
+            return KernelGrid::Blocks { n_blocks, n_threads: rows.n_threads() };
+        }
         if form.has_blocks() {
             return KernelGrid::Blocks { n_blocks: outer.iter().product(), n_threads: N_LANES as u32 };
         }
@@ -305,7 +366,14 @@ impl<'a> BodyAssembler<'a> {
     }
 
     fn reduction(&mut self, reduction: &DraftReduction, pass: usize) -> BodyReduction {
-        let values = reduction.operands.iter().map(|&operand| self.expression(operand, pass)).collect();
+        let slot = self.slots.as_ref().and_then(|slots| slots.slot_of_operand(self.graph, reduction));
+        let values = match slot {
+            Some(slot) => {
+                let dtype = self.graph.arena.dtype(reduction.operands[0]);
+                vec![self.kept(slot, dtype, pass)]
+            }
+            None => reduction.operands.iter().map(|&operand| self.expression(operand, pass)).collect(),
+        };
         let scanned =
             self.draft.stores_by_itself().then(|| self.address(Source::Stored(reduction.stored), &reduction.layout));
         BodyReduction { op: reduction.op, dtype: self.graph.stored[reduction.stored as usize].dtype, values, scanned }
@@ -321,6 +389,23 @@ impl<'a> BodyAssembler<'a> {
         self.push(expression)
     }
 
+    /// Returns the expression of what waits in a slot, from a pass on.
+    fn kept(&mut self, slot: u16, dtype: Scalar, pass: usize) -> u32 {
+        let kind = BodyExpressionKind::Kept(slot);
+        self.push(BodyExpression { kind, dtype, is_of_row: false, pass: pass as u16 })
+    }
+
+    fn body_slots(&mut self) -> BodySlots {
+        let Some(slots) = self.slots.clone() else { return BodySlots::default() };
+        let mut inputs = Vec::new();
+        for (id, slot) in slots.inputs {
+            if let ExpressionKind::Load(source, layout) = &self.graph.arena.get(id).kind {
+                inputs.push((self.address(*source, layout), slot));
+            }
+        }
+        BodySlots { dtypes: slots.dtypes, inputs }
+    }
+
     fn push(&mut self, expression: BodyExpression) -> u32 {
         if let Some(index) = self.expressions.iter().position(|other| *other == expression) {
             return index as u32;
@@ -333,6 +418,11 @@ impl<'a> BodyAssembler<'a> {
     fn expression(&mut self, id: ExpressionId, at: usize) -> u32 {
         if let Some(&known) = self.known.get(&(id, at)) {
             return known;
+        }
+        if let Some((slot, pass)) = self.slots.as_ref().and_then(|slots| slots.slot_of(id, at)) {
+            let kept = self.kept(slot, self.graph.arena.dtype(id), pass);
+            self.known.insert((id, at), kept);
+            return kept;
         }
         if let Some(spilled) = self.spilled.iter().find(|spilled| spilled.expression == id && spilled.pass < at) {
             let address = self.address(Source::Stored(spilled.stored), &spilled.layout);
@@ -450,6 +540,47 @@ impl<'a> BodyAssembler<'a> {
             })
             .collect()
     }
+}
+
+/// Returns the form of a GPU's kernel over single elements, if one has more to do than there are threads, or less.
+fn form_on_gpu(
+    graph: &TranslatedGraph,
+    draft: &KernelDraft,
+    axes: &MergedAxes,
+    layouts: &[Layout],
+    options: &PlanOptions,
+) -> Option<BodyForm> {
+    options.gpu?;
+    let roots = draft.roots();
+    let (mut n_totals, mut n_ops, mut n_bytes) = (0, 0, 1);
+    graph.arena.visit(&roots, |id| match &graph.arena.get(id).kind {
+        ExpressionKind::Combined { order: CombineOrder::Pairs, n, .. } => n_totals = n_totals.max(*n),
+        ExpressionKind::Combined { .. } | ExpressionKind::Random(..) => n_ops = usize::MAX,
+        ExpressionKind::Apply(..) => n_ops = n_ops.saturating_add(1),
+        ExpressionKind::Load(..) | ExpressionKind::Gather { .. } => {
+            n_bytes = n_bytes.max(graph.arena.dtype(id).bytes());
+        }
+        _ => {}
+    });
+    if n_totals >= MIN_TOTALS_OF_BLOCK {
+        return Some(BodyForm::Totals);
+    }
+    let [rows @ .., columns] = &axes.outer[..] else { return None };
+    let is_near = layouts.iter().all(|layout| matches!(axes.strides(layout).last(), Some(0 | 1)));
+    let is_wide_enough = rows.is_empty() || (*columns >= MIN_BATCHED_ROW && is_near);
+    let n_elements = rows.iter().product::<u64>() * columns;
+    let has_many = is_wide_enough && n_elements >= u64::from(options.n_workers) * ELEMENTS_OF_WORKER;
+    let n = (BATCH_BYTES / n_bytes).clamp(2, MAX_BATCH);
+    (n_totals == 0 && n_ops <= MAX_BATCHED_OPS && has_many).then_some(BodyForm::Batched(n as u8))
+}
+
+/// Returns true for scans of one operand along rows that lie dense in memory.
+fn is_scan_of_rows(draft: &KernelDraft, axes: &MergedAxes) -> bool {
+    let [scan] = &draft.reductions[..] else { return false };
+    let is_along =
+        matches!((&axes.inner[..], axes.strides(&scan.layout).last()), (&[length], Some(1)) if length >= MIN_SCAN);
+    let is_known = matches!(scan.op, TensorOp::Cumsum | TensorOp::Cumprod | TensorOp::Cummax | TensorOp::Cummin);
+    is_along && is_known && draft.stores.is_empty()
 }
 
 impl KernelDraft {

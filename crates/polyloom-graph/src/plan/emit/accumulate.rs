@@ -4,7 +4,7 @@
 
 use super::BodyEmitter;
 use crate::op::TensorOp;
-use crate::plan::body::{BodyAddress, BodyReduction};
+use crate::plan::body::{BodyAddress, BodyReduction, TOTALS_THREADS};
 use crate::plan::reduction::accumulator;
 use crate::reference::N_LANES;
 use polyloom_ir::{Expr, ExprBuilder, Op, Scalar};
@@ -150,6 +150,25 @@ impl Accumulator {
         at(b.int(Scalar::I32, 0))
     }
 
+    /// Combines the states of the 32 lanes of a warp as the same tree, without shared memory. All lanes get the result.
+    pub(super) fn across_warp<'g>(self, state: &[Expr<'g>]) -> Vec<Expr<'g>> {
+        let b = state[0].builder();
+        let mut state = state.to_vec();
+        let mut distance = N_LANES as u8 / 2;
+        while distance > 0 {
+            let other: Vec<Expr<'g>> = state.iter().map(|&x| b.shuffle_xor(x, distance)).collect();
+            state = self.merge(&state, &other);
+            distance /= 2;
+        }
+        state
+    }
+
+    /// Returns shared arrays, numbered from `first` on, of so many states like this one.
+    pub(super) fn arrays<'g>(self, state: &[Expr<'g>], first: u32, n: u32) -> Vec<Expr<'g>> {
+        let b = state[0].builder();
+        (first..).zip(state).map(|(id, x)| b.shared_array(id, x.scalar(), n)).collect()
+    }
+
     /// Returns the number of shared arrays that [`Accumulator::across_lanes`] takes.
     pub(super) fn n_arrays(self) -> u32 {
         if self.watches_nan() || self.is_index() { 2 } else { 1 }
@@ -207,12 +226,52 @@ impl<'g> BodyEmitter<'_, 'g> {
         accumulator.finish(&accumulator.tree(lanes), self.body.params[address.array as usize].dtype)
     }
 
-    /// Combines the stored totals of blocks pairwise, in their place.
-    pub(super) fn combine_pairs(&self, op: TensorOp, address: &BodyAddress, n: Expr<'g>) -> Expr<'g> {
+    /// Combines the stored totals of blocks pairwise: each thread some that follow each other, as many as a power of two,
+    /// and all threads what those have become. All threads get the result.
+    pub(super) fn combine_by_block(&self, op: TensorOp, address: &BodyAddress, n: Expr<'g>, index: u32) -> Expr<'g> {
+        let b = self.b;
+        let accumulator = self.stored_accumulator(op, address);
+        let dtype = self.body.params[address.array as usize].dtype;
+        let thread = self.widened(b.thread_idx(0));
+        let one = b.int(self.place_type(), 1);
+        let [width] =
+            b.while_loop([one], |[width]| (width * i64::from(TOTALS_THREADS)).lt(n), |[width]| [width + width]);
+        let first = thread * width;
+        let n_own = (n - first).min(width);
+        let shared = b.shared_array(index, dtype, TOTALS_THREADS);
+        b.if_then(n_own.gt(0), || {
+            let own = self.combine_pairs(op, address, self.place(&address.place, &[]) + first, n_own);
+            shared.store(&[b.thread_idx(0)], own);
+        });
+        b.sync_threads();
+        let n_left = b.op(Op::FloorDiv, &[n + (width - 1), width]);
+        let state = |value: Expr<'g>| accumulator.step(&accumulator.initial(b), &[value], b.int(Scalar::I64, 0));
+        b.while_loop(
+            [n_left],
+            |[n_left]| n_left.gt(1),
+            |[n_left]| {
+                let at = |place: Expr<'g>| shared.load(&[place.min(n_left - 1).cast(Scalar::I32)]);
+                let pair = thread + thread;
+                let (first, second) = (at(pair), at(pair + 1));
+                let merged = accumulator.finish(&accumulator.merge(&state(first), &state(second)), dtype);
+                let has_second = (pair + 1).lt(n_left);
+                b.sync_threads();
+                let half = (n_left + 1) >> 1;
+                b.if_then(thread.lt(half), || {
+                    shared.store(&[b.thread_idx(0)], has_second.select(merged, first));
+                });
+                b.sync_threads();
+                [half]
+            },
+        );
+        shared.load(&[b.int(Scalar::I32, 0)])
+    }
+
+    /// Combines stored totals of blocks from a place on pairwise, in their place.
+    pub(super) fn combine_pairs(&self, op: TensorOp, address: &BodyAddress, first: Expr<'g>, n: Expr<'g>) -> Expr<'g> {
         let accumulator = self.stored_accumulator(op, address);
         let dtype = self.body.params[address.array as usize].dtype;
         let array = self.params[address.array as usize];
-        let first = self.place(&address.place, &[]);
         let at = |index: Expr<'g>| first + index;
         let state = |value: Expr<'g>| {
             accumulator.step(&accumulator.initial_of_merge(value), &[value], value.builder().int(Scalar::I64, 0))

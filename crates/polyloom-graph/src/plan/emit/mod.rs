@@ -8,14 +8,16 @@ mod product;
 mod rows;
 mod scan;
 mod sort;
+mod staged;
 
 use super::body::{
-    BodyAddress, BodyExpressionKind, BodyExtent, BodyForm, BodyPlace, BodyStore, BodyStride, KernelBody,
+    BATCH_THREADS, BodyAddress, BodyExpressionKind, BodyExtent, BodyForm, BodyPlace, BodyStore, BodyStride, KernelBody,
 };
 use super::expression::CombineOrder;
 use crate::op::{TensorOp, apply_scalar};
 use crate::reference::N_LANES;
 use polyloom_ir::{BuildError, Expr, ExprBuilder, Function, Op, Scalar, Type};
+use staged::StagedPlace;
 use std::cell::RefCell;
 
 /// The most axes of a launch.
@@ -31,7 +33,9 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
     let mut function = ExprBuilder::kernel_with(&body.name(), &params, |b, params| {
         let emitter = BodyEmitter::new(body, b, params);
         match body.form {
-            BodyForm::Each | BodyForm::Numbered => emitter.each(),
+            BodyForm::Each | BodyForm::Numbered | BodyForm::Totals => emitter.each(),
+            BodyForm::Batched(n) => emitter.batched(n),
+            BodyForm::ScanTiles => emitter.scan_tiles(),
             BodyForm::Tiled { row_axis } => emitter.tiled(usize::from(row_axis)),
             BodyForm::Scan => emitter.scan(),
             BodyForm::Product { tile, params } => emitter.products(tile, params),
@@ -39,6 +43,7 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
             BodyForm::PipelinedProduct(tile) => emitter.pipelined_product(tile),
             BodyForm::Attention(tile) => emitter.attention(tile),
             BodyForm::Sort { step, param } => emitter.sort(step, param),
+            BodyForm::Staged(rows) => emitter.staged_rows(rows),
             _ => emitter.rows(),
         }
     })?;
@@ -48,9 +53,11 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
     if let Some(n_threads) = body.block_size() {
         function.metadata.workgroup_size = Some([n_threads, 1, 1]);
     }
-    if let BodyForm::PipelinedProduct(tile) = body.form {
-        function.metadata.shared_bytes = Some(tile.shared_ends()[1]);
-    }
+    function.metadata.shared_bytes = match body.form {
+        BodyForm::PipelinedProduct(tile) => Some(tile.shared_ends()[1]),
+        BodyForm::Staged(rows) => rows.slot_starts(&body.slots.dtypes).last().copied(),
+        _ => None,
+    };
     Ok(function)
 }
 
@@ -64,6 +71,8 @@ struct BodyEmitter<'b, 'g> {
     of_row: RefCell<Vec<Option<Expr<'g>>>>,
     /// The results of the reductions of each pass.
     totals: RefCell<Vec<Vec<Expr<'g>>>>,
+    /// The rows that wait in shared memory, if they do.
+    staged: Option<StagedPlace<'g>>,
 }
 
 /// One element of a row: its coordinates along the inner axes, and what has been computed of it.
@@ -81,6 +90,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
             outer: Vec::new(),
             of_row: RefCell::new(vec![None; body.expressions.len()]),
             totals: RefCell::default(),
+            staged: None,
         };
         emitter.outer = emitter.outer_coordinates();
         emitter
@@ -106,11 +116,14 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         let finds_own = matches!(
             self.body.form,
             BodyForm::Tiled { .. }
+                | BodyForm::Batched(_)
+                | BodyForm::ScanTiles
                 | BodyForm::Product { .. }
                 | BodyForm::MatrixProduct(_)
                 | BodyForm::PipelinedProduct(_)
                 | BodyForm::Attention(_)
                 | BodyForm::Sort { .. }
+                | BodyForm::Staged(_)
         );
         if finds_own {
             return Vec::new();
@@ -154,7 +167,11 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
     /// Returns the number of elements of a row.
     fn row_length(&self) -> Expr<'g> {
         let extents = self.body.inner.iter().map(|&extent| self.extent(extent));
-        extents.reduce(|n, extent| n * extent).unwrap_or_else(|| self.b.int(self.place_type(), 1))
+        let length = extents.reduce(|n, extent| n * extent).unwrap_or_else(|| self.b.int(self.place_type(), 1));
+        match &self.staged {
+            Some(staged) => staged.is_own.select(length, self.integer(0)),
+            None => length,
+        }
     }
 
     fn element(&self, number: Expr<'g>) -> Element<'g> {
@@ -201,6 +218,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         }
         let value = match &expression.kind {
             BodyExpressionKind::Load(address) => self.load(address, &element.inner),
+            BodyExpressionKind::Kept(slot) => self.slot(*slot, element),
             BodyExpressionKind::Place(place) => {
                 let place = self.place(place, &element.inner);
                 if place.scalar() == Scalar::I64 { place } else { place.cast(Scalar::I64) }
@@ -232,7 +250,13 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
                 let [n, distance] = [*n, *distance].map(|param| self.params[param as usize]);
                 match order {
                     CombineOrder::Lanes => self.combine_lanes(*op, address, distance),
-                    CombineOrder::Pairs => self.combine_pairs(*op, address, n),
+                    CombineOrder::Pairs if self.body.form == BodyForm::Totals => {
+                        self.combine_by_block(*op, address, n, index)
+                    }
+                    CombineOrder::Pairs => {
+                        let first = self.place(&address.place, &[]);
+                        self.combine_pairs(*op, address, first, n)
+                    }
                 }
             }
         };
@@ -262,12 +286,67 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
     }
 
     fn each(&self) {
-        let element = Element { inner: Vec::new(), values: RefCell::new(vec![None; self.body.expressions.len()]) };
-        for pass in &self.body.passes {
-            for store in pass.row_stores.iter().chain(&pass.element_stores) {
-                self.store_value(store, &element);
+        let element = self.single();
+        for store in self.stores() {
+            if self.body.form == BodyForm::Totals {
+                let value = self.value(store.value, &element);
+                self.b.if_then(self.b.thread_idx(0).eq(0), || self.store(&store.address, &[], value));
+                continue;
             }
+            self.store_value(store, &element);
         }
+    }
+
+    /// Computes some elements of a row a block's width apart, and then stores them, so that their loads are under way together.
+    fn batched(&self, n: u8) {
+        let (b, [rows @ .., columns]) = (self.b, &self.body.outer[..]) else { return };
+        let width = i64::from(BATCH_THREADS);
+        let n_of_block = i64::from(n) * width;
+        let length = self.extent(*columns);
+        let mut number = self.widened(b.block_idx(0));
+        let mut row = Vec::new();
+        if !rows.is_empty() {
+            let n_of_row = b.op(Op::FloorDiv, &[length + (n_of_block - 1), self.integer(n_of_block)]);
+            row = self.split(b.op(Op::FloorDiv, &[number, n_of_row]), rows);
+            number = number % n_of_row;
+        }
+        let first_of_block = number * n_of_block;
+        let first = first_of_block + self.widened(b.thread_idx(0));
+        let end = (first_of_block + n_of_block).min(length);
+        let of_place = |place: Expr<'g>| {
+            let outer = [&row[..], &[place]].concat();
+            BodyEmitter { outer, ..BodyEmitter::new(self.body, b, self.params) }
+        };
+        let is_whole = (end - first_of_block).eq(n_of_block);
+        let whole = || {
+            let emitters: Vec<_> = (0..i64::from(n)).map(|number| of_place(first + number * width)).collect();
+            let values: Vec<Vec<Expr<'g>>> = emitters
+                .iter()
+                .map(|emitter| {
+                    let element = emitter.single();
+                    self.stores().map(|store| emitter.value(store.value, &element)).collect()
+                })
+                .collect();
+            for (emitter, values) in emitters.iter().zip(values) {
+                self.stores().zip(values).for_each(|(store, value)| emitter.store(&store.address, &[], value));
+            }
+            []
+        };
+        let [] = b.branch(is_whole, whole, || {
+            b.for_range(first, end, width, [], |place, []| {
+                of_place(place).each();
+                []
+            });
+            []
+        });
+    }
+
+    fn single(&self) -> Element<'g> {
+        Element { inner: Vec::new(), values: RefCell::new(vec![None; self.body.expressions.len()]) }
+    }
+
+    fn stores(&self) -> impl Iterator<Item = &BodyStore> {
+        self.body.passes.iter().flat_map(|pass| pass.row_stores.iter().chain(&pass.element_stores))
     }
 
     /// Goes down the rows of a square, so that what neighbouring columns load far from each other stays in cache.

@@ -9,7 +9,7 @@
 //! Rows and columns beyond the result are its last ones again, which nobody stores. Chains have whole slices.
 
 use super::BodyEmitter;
-use crate::plan::body::{BodyAddress, BodyExpressionKind, BodyPass};
+use crate::plan::body::{BodyAddress, BodyExpressionKind, BodyPass, BodyStride};
 use crate::plan::tile::{PipelinedTile, ProductEngine};
 use polyloom_ir::fragment::{self, FragmentAccess, MatrixRole, accumulator};
 use polyloom_ir::function::{CacheUse, SharedCopy};
@@ -41,6 +41,15 @@ struct PipelinePlace<'g> {
     extents: [Expr<'g>; 2],
     length: Expr<'g>,
     thread: Expr<'g>,
+}
+
+/// The elements that a thread copies at once of each slice: from an element of the first slice on, to a row of shared memory
+/// and a place along it.
+struct CopiedChunk<'g> {
+    factor: usize,
+    source: Expr<'g>,
+    far: Expr<'g>,
+    near: Expr<'g>,
 }
 
 /// A sum with its row and column in the tile, which are those of the thread's first sum and constants.
@@ -104,56 +113,80 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         })
     }
 
-    /// Begins to copy the thread's part of the slices from an element of the chain on to a stage.
-    fn copy_slices(
+    /// Finds what the thread copies of each slice.
+    fn copied_chunks(
         &self,
         tile: PipelinedTile,
         factors: &[StreamedFactor<'b, 'g>; 2],
         place: &PipelinePlace<'g>,
-        stage: Expr<'g>,
-        first: Expr<'g>,
-    ) {
-        let b = self.b;
+    ) -> Vec<CopiedChunk<'g>> {
         let chunk = tile.chunk();
+        let mut chunks = Vec::new();
         for factor in factors {
             let [n_rows, width] = tile.stage_extents(factor.index);
             let n_of_row = width / chunk;
+            // Threads go over some whole rows at once, so that what one copies differs by constants in shared memory.
+            let near = (place.thread & i64::from(n_of_row - 1)) * i64::from(chunk);
+            let first_far = place.thread >> i64::from(n_of_row.ilog2());
             for index in 0..n_rows * n_of_row / tile.n_threads() {
-                let number = place.thread + i64::from(index * tile.n_threads());
-                let far = number >> i64::from(n_of_row.ilog2());
-                let near = (number & i64::from(n_of_row - 1)) * i64::from(chunk);
+                let far = first_far + i64::from(index * (tile.n_threads() / n_of_row));
                 let [own, along] = if factor.is_along_chain { [far, near] } else { [near, far] };
                 let n_at_once = if factor.is_along_chain { 1 } else { chunk };
                 let last = place.extents[factor.index] - i64::from(n_at_once);
                 let own = (place.first[factor.index] + self.widened(own)).min(last);
                 let mut outer = [&place.batch[..], &[self.integer(0), self.integer(0)]].concat();
                 outer[place.batch.len() + factor.index] = own;
-                let emitter = BodyEmitter { outer, ..BodyEmitter::new(self.body, b, self.params) };
-                let source = emitter.place(&factor.address.place, &[first + self.widened(along)]);
-                let target = [stage * i64::from(n_rows) + far, near];
-                let copy = SharedCopy { count: chunk as u8, cache: CacheUse::L2, is_in_step: true };
-                let array = self.params[factor.address.array as usize];
-                b.async_copy((factor.shared, &target[..]), (array, &[source][..]), copy);
+                let emitter = BodyEmitter { outer, ..BodyEmitter::new(self.body, self.b, self.params) };
+                let source = emitter.place(&factor.address.place, &[self.widened(along)]);
+                chunks.push(CopiedChunk { factor: factor.index, source, far, near });
             }
+        }
+        chunks
+    }
+
+    /// Begins to copy the thread's chunks of the slices from an element of the chain on to a stage.
+    fn copy_slices(
+        &self,
+        tile: PipelinedTile,
+        factors: &[StreamedFactor<'b, 'g>; 2],
+        chunks: &[CopiedChunk<'g>],
+        stage: Expr<'g>,
+        first: Expr<'g>,
+    ) {
+        let from_first = [0, 1].map(|index: usize| match factors[index].address.place.strides.last() {
+            Some(BodyStride::Param(param)) => first * self.params[*param as usize],
+            Some(BodyStride::Zero) => self.integer(0),
+            _ => first,
+        });
+        for chunk in chunks {
+            let factor = &factors[chunk.factor];
+            let first_row = stage * i64::from(tile.stage_extents(chunk.factor)[0]);
+            let target = [first_row + chunk.far, chunk.near];
+            let source = chunk.source + from_first[chunk.factor];
+            let copy = SharedCopy { count: tile.chunk() as u8, cache: CacheUse::L2, is_in_step: true };
+            let array = self.params[factor.address.array as usize];
+            self.b.async_copy((factor.shared, &target[..]), (array, &[source][..]), copy);
         }
     }
 
-    /// Goes along the chain, with `step` adding the products of a stage to the sums.
+    /// Goes along the chain, with `step` adding the products of a stage to the sums. It is given what begins to copy the
+    /// next slice, and calls that once.
     fn pipeline(
         &self,
         tile: PipelinedTile,
         factors: &[StreamedFactor<'b, 'g>; 2],
         place: &PipelinePlace<'g>,
         sums: &[Expr<'g>],
-        step: impl Fn(Expr<'g>, &[Expr<'g>]) -> Vec<Expr<'g>>,
+        step: impl Fn(Expr<'g>, &[Expr<'g>], &dyn Fn()) -> Vec<Expr<'g>>,
     ) -> Vec<Expr<'g>> {
         let b = self.b;
         let (n_stages, slice) = (i64::from(PipelinedTile::N_STAGES), i64::from(tile.slice()));
         let n_slices = b.op(Op::FloorDiv, &[place.length, self.integer(slice)]);
         let stage_of = |number: Expr<'g>| (number & (n_stages - 1)).cast(Scalar::I32);
+        let chunks = self.copied_chunks(tile, factors, place);
         let begin = |number: Expr<'g>| {
             b.if_then(number.lt(n_slices), || {
-                self.copy_slices(tile, factors, place, stage_of(number), number * slice);
+                self.copy_slices(tile, factors, &chunks, stage_of(number), number * slice);
             });
             b.async_commit();
         };
@@ -162,8 +195,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
             // The slice has come, and all threads have left the stage of the one before it.
             b.async_wait(PipelinedTile::N_STAGES as u8 - 2);
             b.sync_threads();
-            begin(number + (n_stages - 1));
-            step(stage_of(number), sums)
+            step(stage_of(number), sums, &|| begin(number + (n_stages - 1)))
         })
     }
 
@@ -199,12 +231,17 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
                 _ => b.load_fragment(MatrixRole::B, factor.shared, [along, own], access),
             }
         };
-        let sums = self.pipeline(tile, factors, place, &zeros, |stage, sums| {
+        let sums = self.pipeline(tile, factors, place, &zeros, |stage, sums, copy_next| {
             let mut sums = sums.to_vec();
             for k in (0..tile.slice()).step_by(FRAGMENT as usize) {
-                let left: Vec<Expr<'g>> = (0..n_fragments).map(|row| load(&factors[0], stage, row, k)).collect();
-                for column in 0..n_fragments {
-                    let right = load(&factors[1], stage, column, k);
+                let [left, right] = [0, 1].map(|factor: usize| -> Vec<Expr<'g>> {
+                    (0..n_fragments).map(|number| load(&factors[factor], stage, number, k)).collect()
+                });
+                if k == 0 {
+                    // The first fragments are on their way while the threads begin their copies.
+                    copy_next();
+                }
+                for (column, &right) in (0..n_fragments).zip(&right) {
                     for (row, &left) in (0..n_fragments).zip(&left) {
                         let sum = &mut sums[(row * n_fragments + column) as usize];
                         *sum = b.op(Op::Mma, &[left, right, *sum]);
@@ -258,7 +295,8 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
             factor.shared.load(&at)
         };
         let zeros: Vec<Expr<'g>> = (0..n_own * n_own).flat_map(|_| chain.initial(b)).collect();
-        let sums = self.pipeline(tile, factors, place, &zeros, |stage, sums| {
+        let sums = self.pipeline(tile, factors, place, &zeros, |stage, sums, copy_next| {
+            copy_next();
             let mut sums = sums.to_vec();
             for k in 0..tile.slice() {
                 let [left, right]: [Vec<Expr<'g>>; 2] = [&factors[0], &factors[1]]

@@ -7,24 +7,31 @@ use crate::reference::{BLOCK_LENGTH, N_LANES};
 use polyloom_ir::{Expr, Op, Scalar};
 
 /// The states of all reductions of a pass, one after the other.
-type States<'g> = Vec<Vec<Expr<'g>>>;
+pub(super) type States<'g> = Vec<Vec<Expr<'g>>>;
 
 impl<'g> BodyEmitter<'_, 'g> {
     pub(super) fn rows(&self) {
-        let lane = self.body.form.has_blocks().then(|| self.widened(self.b.thread_idx(0)));
+        let lane = match &self.staged {
+            Some(staged) => Some(staged.member),
+            None => self.body.form.has_blocks().then(|| self.widened(self.b.thread_idx(0))),
+        };
+        let stores_row = |lane: Expr<'g>| {
+            let is_first = lane.eq(0);
+            self.staged.as_ref().map_or(is_first, |staged| is_first & staged.is_own)
+        };
         for (index, pass) in self.body.passes.iter().enumerate() {
             for store in &pass.row_stores {
                 let value = self.row_value(store.value);
                 let zeros: Vec<Expr<'g>> = self.body.inner.iter().map(|_| self.b.int(self.place_type(), 0)).collect();
                 match lane {
-                    Some(lane) => self.b.if_then(lane.eq(0), || self.store(&store.address, &zeros, value)),
+                    Some(lane) => self.b.if_then(stores_row(lane), || self.store(&store.address, &zeros, value)),
                     None => self.store(&store.address, &zeros, value),
                 }
             }
             self.compute_of_row(index, pass);
             let accumulators: Vec<Accumulator> =
                 pass.reductions.iter().map(|reduction| self.accumulator(reduction)).collect();
-            let totals = if pass.element_stores.is_empty() && accumulators.is_empty() {
+            let totals = if pass.element_stores.is_empty() && pass.kept.is_empty() && accumulators.is_empty() {
                 Vec::new()
             } else {
                 self.pass(pass, &accumulators, lane)
@@ -41,8 +48,10 @@ impl<'g> BodyEmitter<'_, 'g> {
     /// Computes what is the same for all elements before the loop over them.
     pub(super) fn compute_of_row(&self, index: usize, pass: &BodyPass) {
         let stores = pass.element_stores.iter().map(|store| store.value);
-        let mut needed: Vec<u32> =
-            stores.chain(pass.reductions.iter().flat_map(|reduction| reduction.values.iter().copied())).collect();
+        let mut needed: Vec<u32> = stores
+            .chain(pass.kept.iter().map(|&(value, _)| value))
+            .chain(pass.reductions.iter().flat_map(|reduction| reduction.values.iter().copied()))
+            .collect();
         let mut seen = vec![false; self.body.expressions.len()];
         while let Some(next) = needed.pop() {
             if std::mem::replace(&mut seen[next as usize], true) {
@@ -70,6 +79,7 @@ impl<'g> BodyEmitter<'_, 'g> {
         let n_lanes = int(N_LANES as i64);
         let first_arrays = self.first_arrays(pass);
         match (self.body.form, lane) {
+            (BodyForm::Staged(rows), Some(member)) => self.staged_pass(rows, pass, accumulators, member, &first_arrays),
             (BodyForm::Unrolled(n), _) => self.unrolled(pass, accumulators, n),
             (BodyForm::Block { n_levels: 0 }, Some(lane)) => {
                 let states = self.loop_over(pass, accumulators, (lane, length, n_lanes), initial());
@@ -107,7 +117,7 @@ impl<'g> BodyEmitter<'_, 'g> {
     }
 
     /// Goes over the elements from a first one on in steps.
-    fn loop_over(
+    pub(super) fn loop_over(
         &self,
         pass: &BodyPass,
         accumulators: &[Accumulator],
@@ -138,6 +148,10 @@ impl<'g> BodyEmitter<'_, 'g> {
         }
         // All is loaded before anything is stored, because a value may wait in the place of another.
         let values: Vec<Expr<'g>> = pass.element_stores.iter().map(|store| self.value(store.value, &element)).collect();
+        let kept: Vec<Expr<'g>> = pass.kept.iter().map(|&(value, _)| self.value(value, &element)).collect();
+        for (&(_, slot), value) in pass.kept.iter().zip(kept) {
+            self.keep(slot, &element, value);
+        }
         for (store, value) in pass.element_stores.iter().zip(values) {
             self.store(&store.address, &element.inner, value);
         }

@@ -71,16 +71,24 @@ impl FunctionLowering<'_, '_> {
         copy_whole();
         ir.br(done);
         ir.switch_to(apart);
+        // A loop, because ptxas would compute all of what is straight under predicates, beside the copies of whole runs.
         let in_memory = self.memory_type(elem);
-        for number in 0..copy.count {
-            let place =
-                |run: ElementRun| ir.offset(ir.int(8), run.first, ir.mul(run.stride, ir.i64_const(number.into())));
-            let value = ir.load(in_memory, place(from), elem.bytes());
-            self.tag(value, from.array)?;
-            let store = ir.store(value, place(to), elem.bytes());
-            self.tag(store, to.array)?;
-        }
-        ir.br(done);
+        let (header, each) = (ir.block(c"element"), ir.block(c"copied_apart"));
+        let from_apart = ir.current();
+        ir.br(header);
+        ir.switch_to(header);
+        let number = ir.phi(wide);
+        ir.add_incoming(number, ir.i64_const(0), from_apart);
+        ir.cond_br(ir.icmp(EQ, number, ir.i64_const(copy.count.into())), done, each);
+        ir.switch_to(each);
+        let place = |run: ElementRun| ir.offset(ir.int(8), run.first, ir.mul(run.stride, number));
+        let value = ir.load(in_memory, place(from), elem.bytes());
+        self.tag(value, from.array)?;
+        let store = ir.store(value, place(to), elem.bytes());
+        self.tag(store, to.array)?;
+        let next = ir.add(number, ir.i64_const(1));
+        ir.add_incoming(number, next, ir.current());
+        ir.br_back(header, &[("llvm.loop.unroll.disable", None)]);
         ir.switch_to(done);
         Ok(())
     }
