@@ -3,9 +3,10 @@
 //! `cargo run --release -p polyloom-graph --example paths -- 200`
 
 use polyloom_graph::cost::MachineCosts;
+use polyloom_graph::equivalence::{EquivalenceLimits, best_variant};
 use polyloom_graph::path::{PathGenerator, PathLimits, PathRequest};
 use polyloom_graph::plan::{PlanOptions, plan};
-use polyloom_graph::{Backend, KernelRegistry, Layout, parse_graph};
+use polyloom_graph::{Backend, KernelRegistry, Layout, TensorOp, TensorType, parse_graph};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
@@ -81,5 +82,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         times.push(start.elapsed());
     }
     println!("a plan of the whole graph takes {:?}", median(times));
+    let elements = |ty: &TensorType| ty.shape.n_elements().unwrap_or(1) as f64;
+    let cost = |op: TensorOp, operands: &[TensorType], result: &TensorType| {
+        let flops = op.cost(operands, &[], result).map_or(0, |cost| cost.flops) as f64;
+        flops + elements(result) + operands.iter().map(elements).sum::<f64>()
+    };
+    let limits =
+        EquivalenceLimits { nodes: 2000, iterations: 8, time: Duration::from_millis(15), ..Default::default() };
+    let mut times = Vec::new();
+    let mut least = (0, 0.0);
+    for _ in 0..15 {
+        let start = Instant::now();
+        let (variant, cost) = best_variant(&graph, limits, &cost)?;
+        times.push(start.elapsed());
+        least = (variant.values.len(), cost);
+    }
+    println!("a variant by the e-graph takes {:?}: {} values, cost {:.3e}", median(times), least.0, least.1);
     Ok(())
 }

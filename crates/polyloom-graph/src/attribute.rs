@@ -3,6 +3,7 @@
 use crate::shape::Shape;
 use polyloom_ir::Scalar;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The value of an attribute.
@@ -26,6 +27,44 @@ pub enum AttributeValue {
     Shape(Shape),
 }
 
+/// What an attribute holds. Inference has checked its kind, so that what another kind gives does not matter.
+impl AttributeValue {
+    /// Returns the integers, or the one integer.
+    pub(crate) fn ints(&self) -> Vec<i64> {
+        match self {
+            AttributeValue::Ints(values) => values.clone(),
+            AttributeValue::Int(value) => vec![*value],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the integers as axes, which are not negative once they have been inferred.
+    pub(crate) fn axes(&self) -> Vec<usize> {
+        self.ints().into_iter().map(|axis| axis as usize).collect()
+    }
+
+    /// Returns the first integer.
+    pub(crate) fn int(&self) -> i64 {
+        self.ints().first().copied().unwrap_or(0)
+    }
+
+    /// Returns the number.
+    pub(crate) fn float(&self) -> f64 {
+        match self {
+            AttributeValue::Float(value) => *value,
+            other => other.int() as f64,
+        }
+    }
+
+    pub(crate) fn flag(&self) -> bool {
+        *self == AttributeValue::Bool(true)
+    }
+
+    pub(crate) fn is_word(&self, word: &str) -> bool {
+        matches!(self, AttributeValue::Text(text) if &**text == word)
+    }
+}
+
 /// Numbers are compared by their bits, because a graph with a NaN in an attribute is equal to itself.
 impl PartialEq for AttributeValue {
     fn eq(&self, other: &AttributeValue) -> bool {
@@ -39,6 +78,24 @@ impl PartialEq for AttributeValue {
             (AttributeValue::Dtype(a), AttributeValue::Dtype(b)) => a == b,
             (AttributeValue::Shape(a), AttributeValue::Shape(b)) => a == b,
             _ => false,
+        }
+    }
+}
+
+impl Eq for AttributeValue {}
+
+impl Hash for AttributeValue {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        std::mem::discriminant(self).hash(hasher);
+        match self {
+            AttributeValue::None => {}
+            AttributeValue::Bool(value) => value.hash(hasher),
+            AttributeValue::Int(value) => value.hash(hasher),
+            AttributeValue::Float(value) => value.to_bits().hash(hasher),
+            AttributeValue::Ints(values) => values.hash(hasher),
+            AttributeValue::Text(word) => word.hash(hasher),
+            AttributeValue::Dtype(dtype) => dtype.hash(hasher),
+            AttributeValue::Shape(shape) => shape.hash(hasher),
         }
     }
 }
@@ -85,5 +142,5 @@ from_value! {
 }
 
 /// The attributes of one op, one for each that its table entry declares, in that order.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Attributes(pub Vec<AttributeValue>);

@@ -4,7 +4,9 @@ use crate::attribute::Attributes;
 use crate::op::TensorOp;
 use crate::shape::Shape;
 use polyloom_ir::Scalar;
+use rustc_hash::FxBuildHasher;
 use std::fmt;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// A value of a graph: its index in [`Graph::values`].
@@ -33,7 +35,7 @@ impl fmt::Display for TensorType {
 }
 
 /// The definition of a value.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum TensorDef {
     /// An argument of the graph.
     Input(Arc<str>),
@@ -53,7 +55,7 @@ pub enum TensorDef {
 }
 
 /// A value with its type and its definition.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TensorValue {
     /// The type.
     pub ty: TensorType,
@@ -61,8 +63,18 @@ pub struct TensorValue {
     pub def: TensorDef,
 }
 
+impl TensorValue {
+    /// Returns the operands of an op; nothing else has any.
+    pub fn operands(&self) -> &[TensorId] {
+        match &self.def {
+            TensorDef::Op { operands, .. } => operands,
+            _ => &[],
+        }
+    }
+}
+
 /// A pure function of tensors. [`crate::GraphBuilder`] makes one; [`crate::verify()`] lists its invariants.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Graph {
     /// The values, each after its operands.
     pub values: Vec<TensorValue>,
@@ -99,5 +111,10 @@ impl Graph {
             TensorDef::Input(name) => Some((&**name, &value.ty)),
             _ => None,
         })
+    }
+
+    /// Returns a hash by which what has been made of a graph is found again. It is the same in one process alone; names count.
+    pub fn structure_hash(&self) -> u64 {
+        FxBuildHasher.hash_one(self)
     }
 }

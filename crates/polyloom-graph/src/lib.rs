@@ -35,7 +35,6 @@ pub mod equivalence;
 mod error;
 mod gradient;
 mod graph;
-mod hash;
 mod infer;
 mod inline;
 mod layout;

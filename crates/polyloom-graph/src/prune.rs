@@ -9,21 +9,7 @@ use crate::graph::{Graph, TensorDef, TensorId};
 ///
 /// [`GraphError::UnknownValue`] if an operand is defined after its use, which no verified graph has.
 pub fn prune(graph: &Graph) -> Result<Graph, GraphError> {
-    let mut is_used = vec![false; graph.values.len()];
-    for &output in &graph.outputs {
-        *is_used.get_mut(output.0 as usize).ok_or(GraphError::UnknownValue(output))? = true;
-    }
-    for (id, value) in graph.iter().collect::<Vec<_>>().into_iter().rev() {
-        match &value.def {
-            TensorDef::Input(_) => is_used[id.0 as usize] = true,
-            TensorDef::Op { operands, .. } if is_used[id.0 as usize] => {
-                for &operand in operands {
-                    *is_used.get_mut(operand.0 as usize).ok_or(GraphError::UnknownValue(operand))? = true;
-                }
-            }
-            _ => {}
-        }
-    }
+    let is_used = used_values(graph)?;
     let mut new_ids: Vec<Option<TensorId>> = Vec::with_capacity(graph.values.len());
     let mut pruned = Graph::default();
     for (id, value) in graph.iter() {
@@ -42,6 +28,30 @@ pub fn prune(graph: &Graph) -> Result<Graph, GraphError> {
     }
     pruned.outputs = graph.outputs.iter().map(|&output| renamed(&new_ids, output)).collect::<Result<_, _>>()?;
     Ok(pruned)
+}
+
+/// Marks inputs and the values that outputs depend on.
+///
+/// # Errors
+///
+/// [`GraphError::UnknownValue`] for an operand that there is not.
+pub(crate) fn used_values(graph: &Graph) -> Result<Vec<bool>, GraphError> {
+    let mut is_used = vec![false; graph.values.len()];
+    for &output in &graph.outputs {
+        *is_used.get_mut(output.0 as usize).ok_or(GraphError::UnknownValue(output))? = true;
+    }
+    for (index, value) in graph.values.iter().enumerate().rev() {
+        match &value.def {
+            TensorDef::Input(_) => is_used[index] = true,
+            TensorDef::Op { operands, .. } if is_used[index] => {
+                for &operand in operands {
+                    *is_used.get_mut(operand.0 as usize).ok_or(GraphError::UnknownValue(operand))? = true;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(is_used)
 }
 
 fn renamed(new_ids: &[Option<TensorId>], id: TensorId) -> Result<TensorId, GraphError> {

@@ -2,18 +2,17 @@
 //! operands become an order of labels and one of the result a permutation after it, so that `transpose(a @ b)` and
 //! `transpose(b) @ transpose(a)` are one term.
 
-use super::form::IdentityStrength;
-use super::normal::axes_of;
-use super::term::{Term, TermHead, TermId, TermStore};
+use super::labels;
+use super::options::IdentityStrength;
+use super::term::{TermId, TermStore};
 use super::view::{permute, reshape};
-use crate::attribute::{AttributeValue, Attributes};
-use crate::graph::TensorType;
 use crate::op::TensorOp;
 use crate::shape::{Dim, Shape};
+use polyloom_ir::Scalar;
 use std::cmp::Ordering;
 
 /// Adds a product of matrices as a contraction.
-pub(super) fn of_matmul<S: TermStore>(store: &mut S, a: TermId, b: TermId, ty: TensorType) -> TermId {
+pub(super) fn of_matmul<S: TermStore>(store: &mut S, a: TermId, b: TermId, dtype: Scalar) -> TermId {
     let (a_shape, b_shape) = (store.ty(a).shape.clone(), store.ty(b).shape.clone());
     const SUMMED: i64 = 0;
     const ROW: i64 = 1;
@@ -44,30 +43,13 @@ pub(super) fn of_matmul<S: TermStore>(store: &mut S, a: TermId, b: TermId, ty: T
     of_a.extend(matrix(&a_shape, [ROW, SUMMED], SUMMED));
     of_b.extend(matrix(&b_shape, [SUMMED, COLUMN], SUMMED));
     let shape_of = |axes: &[(i64, Dim)]| Shape(axes.iter().map(|(_, dim)| dim.clone()).collect());
-    let labels_of = |axes: &[(i64, Dim)]| axes.iter().map(|(label, _)| *label).collect::<Vec<i64>>();
+    let names_of = |axes: &[(i64, Dim)]| axes.iter().map(|(label, _)| *label).collect::<Vec<i64>>();
     let mut labels: Vec<i64> = (0..n as i64).rev().map(|axis| BATCH + axis).collect();
     labels.extend((a_shape.rank() > 1).then_some(ROW));
     labels.extend((b_shape.rank() > 1).then_some(COLUMN));
     let a = reshape(store, a, shape_of(&of_a));
     let b = reshape(store, b, shape_of(&of_b));
-    contract(store, [a, b], [labels_of(&of_a), labels_of(&of_b), labels], ty.dtype)
-}
-
-pub(super) fn make<S: TermStore>(
-    store: &mut S,
-    operands: Vec<TermId>,
-    attributes: &Attributes,
-    ty: TensorType,
-) -> TermId {
-    contract(store, [operands[0], operands[1]], labels_of(attributes), ty.dtype)
-}
-
-/// Returns the labels of both operands and of the result.
-pub(crate) fn labels_of(attributes: &Attributes) -> [Vec<i64>; 3] {
-    [0, 1, 2].map(|index| match &attributes.0[index] {
-        AttributeValue::Ints(labels) => labels.clone(),
-        _ => Vec::new(),
-    })
+    contract(store, [a, b], [names_of(&of_a), names_of(&of_b), labels], dtype)
 }
 
 /// Adds a contraction.
@@ -75,7 +57,7 @@ pub(crate) fn contract<S: TermStore>(
     store: &mut S,
     operands: [TermId; 2],
     [mut a_labels, mut b_labels, labels]: [Vec<i64>; 3],
-    dtype: polyloom_ir::Scalar,
+    dtype: Scalar,
 ) -> TermId {
     let [mut a, mut b] = operands;
     let is_real = store.strength() == IdentityStrength::Mathematics;
@@ -85,7 +67,7 @@ pub(crate) fn contract<S: TermStore>(
     let may_reorder = is_real || order.len() <= 1;
     for (operand, own, is_first) in [(&mut a, &mut a_labels, true), (&mut b, &mut b_labels, false)] {
         if let Some((attributes, inner)) = store.op_term(*operand, TensorOp::Permute) {
-            let axes = axes_of(&attributes.0[0]);
+            let axes = attributes.0[0].axes();
             let mut labels_inside = vec![0; axes.len()];
             axes.iter().zip(own.iter()).for_each(|(&axis, &label)| labels_inside[axis] = label);
             if may_reorder || !is_first || summed(&labels_inside) == order {
@@ -133,56 +115,9 @@ pub(crate) fn contract<S: TermStore>(
     ascending.sort_unstable();
     let axes: Vec<usize> =
         result.iter().filter_map(|label| ascending.iter().position(|other| other == label)).collect();
-    let contracted = push(store, [a, b], [a_labels, b_labels, ascending], dtype);
+    let contracted = labels::push(store, [a, b], [a_labels, b_labels, ascending], dtype);
     if axes.is_sorted() {
         return contracted;
     }
     permute(store, contracted, &axes)
-}
-
-fn push<S: TermStore>(
-    store: &mut S,
-    [a, b]: [TermId; 2],
-    [a_labels, b_labels, labels]: [Vec<i64>; 3],
-    dtype: polyloom_ir::Scalar,
-) -> TermId {
-    let (a_shape, b_shape) = (&store.ty(a).shape, &store.ty(b).shape);
-    let dim = |label: &i64| {
-        let of =
-            |own: &[i64], shape: &Shape| own.iter().position(|other| other == label).map(|axis| shape.0[axis].clone());
-        of(&a_labels, a_shape).or_else(|| of(&b_labels, b_shape)).unwrap_or(Dim::Static(1))
-    };
-    let shape = Shape(labels.iter().map(dim).collect());
-    let attributes = Attributes(vec![a_labels.into(), b_labels.into(), labels.into()]);
-    let head = TermHead::Op(TensorOp::Contract, attributes);
-    store.push(Term { head, operands: vec![a, b], ty: TensorType { dtype, shape } })
-}
-
-/// Returns a permuted product with itself with the lesser labels, if that is another one; a product of two different operands
-/// is in its one form.
-pub(super) fn permuted<S: TermStore>(
-    store: &mut S,
-    operands: &[TermId],
-    attributes: &Attributes,
-    axes: &[usize],
-) -> Option<TermId> {
-    if operands[0] != operands[1] {
-        return None;
-    }
-    let [a_labels, b_labels, labels] = labels_of(attributes);
-    let permuted: Vec<i64> = axes.iter().map(|&axis| labels[axis]).collect();
-    // A product with itself is the same with its operands exchanged.
-    let exchanged = |label: &i64| {
-        let of_a = a_labels.iter().position(|other| other == label).and_then(|axis| b_labels.get(axis));
-        let of_b = b_labels.iter().position(|other| other == label).and_then(|axis| a_labels.get(axis));
-        of_a.or(of_b).copied()
-    };
-    let renamed: Option<Vec<i64>> = permuted.iter().map(exchanged).collect();
-    let is_symmetric = renamed.is_some_and(|renamed| renamed == labels)
-        && a_labels.iter().zip(&b_labels).all(|(a, b)| a == b || labels.contains(a) && labels.contains(b));
-    if !is_symmetric {
-        return None;
-    }
-    let dtype = store.ty(operands[0]).dtype;
-    Some(push(store, [operands[0], operands[1]], [a_labels, b_labels, labels], dtype))
 }

@@ -2,51 +2,48 @@
 //! commutative ops are ordered.
 
 use super::fold;
-use super::form::IdentityStrength;
-use super::ring;
-use super::term::{Term, TermHead, TermId, TermStore, integer, number_term, real};
-use super::view::{broadcast, changes_ones_alone, permute, reshape, without_repetition};
+use super::function;
+use super::options::IdentityStrength;
+use super::term::{
+    TermHead, TermId, TermOperands, TermStore, broadcast_type, integer, push_number, push_scalar, push_term, real,
+    sort_operands,
+};
+use super::types::TypeId;
+use super::view::{broadcast_to, changes_ones_alone, permute, reshape, without_repetition};
 use crate::attribute::{AttributeValue, Attributes};
-use crate::graph::TensorType;
 use crate::op::TensorOp;
-use crate::shape::Shape;
 use polyloom_ir::Scalar;
+use smallvec::smallvec;
 
 pub(super) fn make<S: TermStore>(
     store: &mut S,
     op: TensorOp,
-    mut operands: Vec<TermId>,
+    mut operands: TermOperands,
     attributes: Attributes,
-    ty: TensorType,
+    ty: TypeId,
 ) -> TermId {
-    let bare: Vec<TermId> = operands.iter().map(|&operand| without_repetition(store, operand)).collect();
+    let dtype = store.types().get(ty).dtype;
+    let bare: TermOperands = operands.iter().map(|&operand| without_repetition(store, operand)).collect();
     if bare != operands
-        && let Some(shape) = broadcast_shape(store, &bare)
+        && let Some(of_bare) = broadcast_type(store, &bare, dtype)
     {
-        let of_bare = make(store, op, bare, attributes, TensorType { dtype: ty.dtype, shape });
-        return broadcast(store, of_bare, ty.shape);
+        let of_bare = make(store, op, bare, attributes, of_bare);
+        return broadcast_to(store, of_bare, ty);
     }
     if let Some((view, inner)) = shared_view(store, &operands)
         && store.spend()
     {
-        for (operand, inner) in operands.iter_mut().zip(inner) {
-            *operand = inner;
-        }
-        if let Some(shape) = broadcast_shape(store, &operands) {
-            let inside = make(store, op, operands, attributes, TensorType { dtype: ty.dtype, shape });
+        operands = inner;
+        if let Some(of_inner) = broadcast_type(store, &operands, dtype) {
+            let inside = make(store, op, operands, attributes, of_inner);
+            let shape = store.types().get(ty).shape.clone();
             return match view {
-                SharedView::Reshape => reshape(store, inside, ty.shape),
+                SharedView::Reshape => reshape(store, inside, shape),
                 SharedView::Permute(axes) => permute(store, inside, &axes),
             };
         }
     }
     make_bare(store, op, operands, attributes, ty)
-}
-
-/// Returns the shape that terms broadcast to.
-pub(super) fn broadcast_shape(store: &impl TermStore, operands: &[TermId]) -> Option<Shape> {
-    let (first, rest) = operands.split_first()?;
-    rest.iter().try_fold(store.ty(*first).shape.clone(), |shape, &operand| shape.broadcast(&store.ty(operand).shape))
 }
 
 enum SharedView {
@@ -55,13 +52,13 @@ enum SharedView {
 }
 
 /// Returns the view that all operands with axes are, and what they are views of.
-fn shared_view<S: TermStore>(store: &S, operands: &[TermId]) -> Option<(SharedView, Vec<TermId>)> {
+fn shared_view<S: TermStore>(store: &S, operands: &[TermId]) -> Option<(SharedView, TermOperands)> {
     let has_axes = |id: &&TermId| store.ty(**id).shape.rank() > 0;
     let first = *operands.iter().find(has_axes)?;
     let op = [TensorOp::Reshape, TensorOp::Permute].into_iter().find(|&op| store.has_op(first, op))?;
     let (first_attributes, first_inner) = store.op_term(first, op)?;
-    let (outer, inner) = (&store.ty(first).shape, &store.ty(first_inner[0]).shape);
-    let mut views = Vec::with_capacity(operands.len());
+    let (outer, inner) = (store.type_id(first), store.type_id(first_inner[0]));
+    let mut views = TermOperands::new();
     for operand in operands {
         if !has_axes(&operand) {
             views.push(*operand);
@@ -69,20 +66,21 @@ fn shared_view<S: TermStore>(store: &S, operands: &[TermId]) -> Option<(SharedVi
         }
         let (attributes, of_operand) = store.op_term(*operand, op)?;
         let is_alike = attributes == first_attributes
-            && store.ty(*operand).shape == *outer
-            && store.ty(of_operand[0]).shape == *inner;
+            && store.types().have_one_shape(store.type_id(*operand), outer)
+            && store.types().have_one_shape(store.type_id(of_operand[0]), inner);
         views.push(of_operand[0]);
         if !is_alike {
             return None;
         }
     }
+    let (outer, inner) = (&store.types().get(outer).shape, &store.types().get(inner).shape);
     let view = match op {
         // Over the reals, axes of extent 1 go to the operands instead.
         TensorOp::Reshape if store.strength() == IdentityStrength::Mathematics && changes_ones_alone(outer, inner) => {
             return None;
         }
         TensorOp::Reshape => SharedView::Reshape,
-        _ => SharedView::Permute(super::normal::axes_of(&first_attributes.0[0])),
+        _ => SharedView::Permute(first_attributes.0[0].axes()),
     };
     Some((view, views))
 }
@@ -91,9 +89,9 @@ fn shared_view<S: TermStore>(store: &S, operands: &[TermId]) -> Option<(SharedVi
 fn make_bare<S: TermStore>(
     store: &mut S,
     op: TensorOp,
-    mut operands: Vec<TermId>,
+    mut operands: TermOperands,
     attributes: Attributes,
-    ty: TensorType,
+    ty: TypeId,
 ) -> TermId {
     // One direction of each comparison is enough.
     let op = match op {
@@ -110,35 +108,36 @@ fn make_bare<S: TermStore>(
 fn make_directed<S: TermStore>(
     store: &mut S,
     op: TensorOp,
-    mut operands: Vec<TermId>,
+    mut operands: TermOperands,
     attributes: Attributes,
-    ty: TensorType,
+    ty: TypeId,
 ) -> TermId {
-    if let Some(folded) = fold::fold(store, op, &operands, ty.dtype) {
-        return broadcast(store, folded, ty.shape);
+    let dtype = store.types().get(ty).dtype;
+    if let Some(folded) = fold::fold(store, op, &operands, dtype) {
+        return broadcast_to(store, folded, ty);
     }
-    if let Some(simpler) = simplify(store, op, &operands, &ty) {
-        return broadcast(store, simpler, ty.shape);
+    if let Some(simpler) = simplify(store, op, &operands, ty) {
+        return broadcast_to(store, simpler, ty);
     }
     if store.strength() == IdentityStrength::Mathematics
-        && let Some(normal) = ring::make(store, op, &operands, ty.dtype)
+        && let Some(normal) = function::make(store, op, &operands, dtype)
     {
-        return broadcast(store, normal, ty.shape);
+        return broadcast_to(store, normal, ty);
     }
     if op.is_commutative() {
-        operands.sort_by(|&a, &b| store.compare(a, b));
+        sort_operands(store, &mut operands);
     }
-    store.push(Term { head: TermHead::Op(op, attributes), operands, ty })
+    push_term(store, op, operands, attributes, ty)
 }
 
 /// Applies the laws that keep every bit.
-fn simplify<S: TermStore>(store: &mut S, op: TensorOp, operands: &[TermId], ty: &TensorType) -> Option<TermId> {
-    let dtype = ty.dtype;
+fn simplify<S: TermStore>(store: &mut S, op: TensorOp, operands: &[TermId], ty: TypeId) -> Option<TermId> {
+    let dtype = store.types().get(ty).dtype;
     let is = |store: &S, id: TermId, number: i8| {
         real(store, id).is_some_and(|value| value.to_bits() == f64::from(number).to_bits())
             || integer(store, id) == Some(number.into())
     };
-    let only = |store: &S, id: TermId, op: TensorOp| store.op_term(id, op).map(|(_, inner)| inner[0]);
+    let only = |store: &S, id: TermId, op: TensorOp| store.operands_of(id, op).map(|inner| inner[0]);
     match (op, operands) {
         (TensorOp::Multiply, &[a, b]) if is(store, b, 1) => Some(a),
         (TensorOp::Multiply, &[a, b]) if is(store, a, 1) => Some(b),
@@ -150,15 +149,10 @@ fn simplify<S: TermStore>(store: &mut S, op: TensorOp, operands: &[TermId], ty: 
         (TensorOp::Add, &[a, b]) if dtype != Scalar::Bool && store.strength() == IdentityStrength::Bits => {
             if a == b {
                 let two = if dtype.is_float() {
-                    number_term(store, dtype, 2.0)
+                    push_number(store, dtype, 2.0)
                 } else {
-                    Term {
-                        head: TermHead::Constant(2),
-                        operands: Vec::new(),
-                        ty: TensorType { dtype, shape: Shape::SCALAR },
-                    }
+                    push_scalar(store, TermHead::Constant(2), dtype)
                 };
-                let two = store.push(two);
                 return Some(make_pair(store, TensorOp::Multiply, two, a, ty));
             }
             let negated = |store: &S, id| only(store, id, TensorOp::Negative);
@@ -178,8 +172,8 @@ fn simplify<S: TermStore>(store: &mut S, op: TensorOp, operands: &[TermId], ty: 
         (TensorOp::Absolute, &[x]) if store.has_op(x, TensorOp::Absolute) => Some(x),
         (TensorOp::Absolute, &[x]) if dtype.is_float() => {
             let y = only(store, x, TensorOp::Negative)?;
-            let ty = store.ty(y).clone();
-            Some(make_directed(store, TensorOp::Absolute, vec![y], Attributes::default(), ty))
+            let ty = store.type_id(y);
+            Some(make_directed(store, TensorOp::Absolute, smallvec![y], Attributes::default(), ty))
         }
         (op, &[a, b]) if op.is_idempotent() && a == b => Some(a),
         (TensorOp::Where, &[_, a, b]) if a == b => Some(a),
@@ -188,7 +182,7 @@ fn simplify<S: TermStore>(store: &mut S, op: TensorOp, operands: &[TermId], ty: 
                 return Some(if bits != 0 { a } else { b });
             }
             let inner = only(store, condition, TensorOp::LogicalNot).filter(|_| store.spend())?;
-            Some(make(store, TensorOp::Where, vec![inner, b, a], Attributes::default(), ty.clone()))
+            Some(make(store, TensorOp::Where, smallvec![inner, b, a], Attributes::default(), ty))
         }
         (TensorOp::Cast, &[x]) => cast(store, x, dtype),
         (TensorOp::Bitcast, &[x]) if store.ty(x).dtype == dtype && !dtype.is_float() => Some(x),
@@ -196,8 +190,8 @@ fn simplify<S: TermStore>(store: &mut S, op: TensorOp, operands: &[TermId], ty: 
     }
 }
 
-fn make_pair<S: TermStore>(store: &mut S, op: TensorOp, a: TermId, b: TermId, ty: &TensorType) -> TermId {
-    make(store, op, vec![a, b], Attributes::default(), ty.clone())
+fn make_pair<S: TermStore>(store: &mut S, op: TensorOp, a: TermId, b: TermId, ty: TypeId) -> TermId {
+    make(store, op, smallvec![a, b], Attributes::default(), ty)
 }
 
 /// Returns true for what a sum of numbers loses without a change: -0.0 of floats, or any 0 over the reals.
@@ -215,7 +209,7 @@ fn cast<S: TermStore>(store: &mut S, x: TermId, dtype: Scalar) -> Option<TermId>
     if own == dtype {
         return Some(x);
     }
-    let (_, inner) = store.op_term(x, TensorOp::Cast)?;
+    let inner = store.operands_of(x, TensorOp::Cast)?;
     if !store.spend() {
         return None;
     }
@@ -225,9 +219,10 @@ fn cast<S: TermStore>(store: &mut S, x: TermId, dtype: Scalar) -> Option<TermId>
     // An integer that went through a float is cut off at the limits of its type, and one that did not wraps.
     let is_alike = first.is_float() || !own.is_float() || dtype.is_float();
     if (holds(own, first) && is_alike) || (is_real && are_floats) {
-        let ty = TensorType { dtype, shape: store.ty(inner[0]).shape.clone() };
+        let of_inner = store.type_id(inner[0]);
+        let ty = store.types_mut().with_dtype(of_inner, dtype);
         let attributes = Attributes(vec![AttributeValue::Dtype(dtype)]);
-        return Some(make(store, TensorOp::Cast, vec![inner[0]], attributes, ty));
+        return Some(make(store, TensorOp::Cast, smallvec![inner[0]], attributes, ty));
     }
     None
 }

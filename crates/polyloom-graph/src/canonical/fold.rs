@@ -1,7 +1,7 @@
 //! Constants: ops of them alone are computed by the evaluator, in the type of the result, or in `f64` over the real numbers.
 
-use super::form::{IdentityStrength, constant_term};
-use super::term::{TermId, TermStore, number_term, real};
+use super::options::IdentityStrength;
+use super::term::{TermId, TermStore, push_constant, push_number, real};
 use crate::op::TensorOp;
 use crate::reference::evaluate_scalar;
 use polyloom_ir::Scalar;
@@ -18,7 +18,7 @@ pub(super) fn fold<S: TermStore>(store: &mut S, op: TensorOp, operands: &[TermId
         .map(|&operand| Some((widened(store.ty(operand).dtype), store.constant_bits(operand)?)))
         .collect();
     let values = values?;
-    let term = if is_real && dtype.is_float() {
+    if is_real && dtype.is_float() {
         let arguments: Vec<f64> = operands.iter().filter_map(|&operand| real(store, operand)).collect();
         let value = match (op, &arguments[..]) {
             (TensorOp::Add, [a, b]) => snap(a + b),
@@ -27,14 +27,10 @@ pub(super) fn fold<S: TermStore>(store: &mut S, op: TensorOp, operands: &[TermId
             (TensorOp::Divide, [a, b]) => snap(a / b),
             _ => f64::from_bits(evaluate_scalar(op, &values, Scalar::F64)?),
         };
-        if !value.is_finite() {
-            return None;
-        }
-        number_term(store, dtype, value)
-    } else {
-        constant_term(store, dtype, evaluate_scalar(op, &values, widened(dtype))?)
-    };
-    Some(store.push(term))
+        return value.is_finite().then(|| push_number(store, dtype, value));
+    }
+    let bits = evaluate_scalar(op, &values, widened(dtype))?;
+    Some(push_constant(store, dtype, bits))
 }
 
 /// Applies a function to a real number by the evaluator, whose results are the same on every machine, as those of a system's library are not.

@@ -1,75 +1,59 @@
-//! Canonical forms: what they hold, and how graphs become them.
+//! Canonical forms: the arena of their terms, and graphs made of them.
 
+use super::definition::{Definition, DefinitionId, DefinitionTable};
 use super::fold::apply_real;
 use super::merkle::{GraphHash, MerkleHasher};
-use super::normal;
-use super::term::{Term, TermHead, TermId, TermStore, canonical_real};
-use crate::attribute::{AttributeValue, Attributes};
+use super::options::{ConstantPrecision, IdentityOptions, IdentityStrength};
+use super::term::{Term, TermHead, TermId, TermOperands, TermStore};
+use super::types::{TypeId, TypeTable};
+use crate::attribute::Attributes;
 use crate::builder::{GraphBuilder, convert};
-use crate::decompose::decompose;
 use crate::error::GraphError;
-use crate::graph::{Graph, TensorDef, TensorId, TensorType};
+use crate::graph::{Graph, TensorId, TensorType};
 use crate::op::TensorOp;
-use crate::shape::{Dim, Shape};
+use crate::shape::Dim;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use polyloom_ir::Scalar;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::cell::Cell;
 use std::cmp::Ordering;
-use std::sync::Arc;
-
-/// The identity that a canonical form is of.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub enum IdentityStrength {
-    /// That of bits: what has the same one computes the same bits, NaN being equal to NaN.
-    Bits,
-    /// That of the mathematics: what has the same one is equal over the real numbers, where both are defined.
-    Mathematics,
-}
-
-/// The precision that float constants are compared with.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
-pub enum ConstantPrecision {
-    /// By their bits.
-    #[default]
-    Exact,
-    /// By their sign and a quarter of an octave of their magnitude, so that graphs that differ in a learning rate or an epsilon
-    /// share a hash. It serves statistics alone: such graphs do not compute the same.
-    Bucketed,
-}
-
-/// The differences that a canonical form keeps.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct IdentityOptions {
-    /// The identity.
-    pub strength: IdentityStrength,
-    /// The precision of float constants.
-    pub constants: ConstantPrecision,
-}
-
-impl IdentityOptions {
-    /// Returns the options of an identity with constants as they are.
-    pub fn of(strength: IdentityStrength) -> IdentityOptions {
-        IdentityOptions { strength, constants: ConstantPrecision::Exact }
-    }
-}
+use std::hash::BuildHasher;
 
 /// The most looks at operands of operands for one op.
-pub(crate) const MOST_LOOKS: u32 = 256;
+const MOST_LOOKS: u32 = 256;
+
+/// The terms that are found without a look into the table of all.
+const N_RECENT: usize = 1024;
 
 /// The canonical form of a graph.
 #[derive(Clone, Debug)]
 pub struct CanonicalGraph {
     options: IdentityOptions,
     orders_products: bool,
-    terms: Vec<Term>,
+    terms: Vec<DefinedTerm>,
+    definitions: DefinitionTable,
+    types: TypeTable,
     hashes: Vec<GraphHash>,
-    by_hash: FxHashMap<GraphHash, TermId>,
+    /// The beginnings of the hashes, by which terms are ordered, close together.
+    prefixes: Vec<u64>,
+    /// The terms by their definitions, so that a hash is computed once.
+    by_definition: HashTable<TermId>,
+    /// Terms that were looked for of late, which are mostly those that are looked for again. The table of all is too large for a cache.
+    recent: Vec<Option<TermId>>,
     hasher: MerkleHasher,
     /// The looks that rules may still take at operands of operands.
     n_looks: Cell<u32>,
     /// The types of all inputs, and their terms.
     inputs: Vec<(TensorType, TermId)>,
-    outputs: Vec<TermId>,
+    pub(super) outputs: Vec<TermId>,
+}
+
+/// A term as it is kept.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct DefinedTerm {
+    definition: DefinitionId,
+    operands: TermOperands,
 }
 
 impl TermStore for CanonicalGraph {
@@ -81,25 +65,38 @@ impl TermStore for CanonicalGraph {
         self.orders_products
     }
 
-    fn ty(&self, id: TermId) -> &TensorType {
-        &self.terms[id.0 as usize].ty
+    fn types(&self) -> &TypeTable {
+        &self.types
+    }
+
+    fn types_mut(&mut self) -> &mut TypeTable {
+        &mut self.types
+    }
+
+    fn type_id(&self, id: TermId) -> TypeId {
+        self.definition(id).ty
     }
 
     fn has_op(&self, id: TermId, op: TensorOp) -> bool {
-        matches!(&self.terms[id.0 as usize].head, TermHead::Op(other, _) if *other == op)
+        matches!(self.head(id), TermHead::Op(other, _) if *other == op)
     }
 
-    fn op_term(&self, id: TermId, op: TensorOp) -> Option<(Attributes, Vec<TermId>)> {
-        let term = &self.terms[id.0 as usize];
-        match &term.head {
-            TermHead::Op(other, attributes) if *other == op => Some((attributes.clone(), term.operands.clone())),
+    fn operands_of(&self, id: TermId, op: TensorOp) -> Option<TermOperands> {
+        self.has_op(id, op).then(|| TermOperands::from_slice(self.operands(id)))
+    }
+
+    fn op_term(&self, id: TermId, op: TensorOp) -> Option<(Attributes, TermOperands)> {
+        match self.head(id) {
+            TermHead::Op(other, attributes) if *other == op => {
+                Some((attributes.clone(), TermOperands::from_slice(self.operands(id))))
+            }
             _ => None,
         }
     }
 
     fn constant_bits(&self, id: TermId) -> Option<u64> {
-        match self.terms[id.0 as usize].head {
-            TermHead::Constant(bits) | TermHead::Real(bits) => Some(bits),
+        match self.head(id) {
+            TermHead::Constant(bits) | TermHead::Real(bits) => Some(*bits),
             _ => None,
         }
     }
@@ -107,23 +104,45 @@ impl TermStore for CanonicalGraph {
     fn push(&mut self, mut term: Term) -> TermId {
         if let TermHead::Constant(bits) | TermHead::Real(bits) = &mut term.head
             && self.options.constants == ConstantPrecision::Bucketed
-            && term.ty.dtype.is_float()
         {
-            *bits = bucketed(*bits, term.ty.dtype, self.options.strength);
+            let dtype = self.types.get(term.ty).dtype;
+            if dtype.is_float() {
+                *bits = bucketed(*bits, dtype, self.options.strength);
+            }
         }
-        let hashes = &self.hashes;
-        let hash = self.hasher.hash_term(&term, term.operands.iter().map(|operand| &hashes[operand.0 as usize]));
-        let next = TermId(self.terms.len() as u32);
-        let id = *self.by_hash.entry(hash).or_insert(next);
-        if id == next {
-            self.terms.push(term);
-            self.hashes.push(hash);
+        let definition = self.definitions.intern(Definition { head: term.head, ty: term.ty });
+        let term = DefinedTerm { definition, operands: term.operands };
+        let terms = &self.terms;
+        let code = FxBuildHasher.hash_one(&term);
+        let recent = &mut self.recent[(code >> 32) as usize % N_RECENT];
+        if let Some(id) = *recent
+            && terms[id.0 as usize] == term
+        {
+            return id;
         }
+        let is_equal = |id: &TermId| terms[id.0 as usize] == term;
+        let code_of = |id: &TermId| FxBuildHasher.hash_one(&terms[id.0 as usize]);
+        let id = match self.by_definition.entry(code, is_equal, code_of) {
+            Entry::Occupied(found) => *found.get(),
+            Entry::Vacant(place) => {
+                let id = TermId(terms.len() as u32);
+                place.insert(id);
+                let hashes = &self.hashes;
+                let operands = term.operands.iter().map(|operand| &hashes[operand.0 as usize]);
+                let hash = self.hasher.hash_term(definition, &self.definitions, &self.types, operands);
+                self.hashes.push(hash);
+                self.prefixes.push(hash.prefix());
+                self.terms.push(term);
+                id
+            }
+        };
+        *recent = Some(id);
         id
     }
 
     fn compare(&self, a: TermId, b: TermId) -> Ordering {
-        self.hashes[a.0 as usize].cmp(&self.hashes[b.0 as usize])
+        let [a, b] = [a, b].map(|id| id.0 as usize);
+        self.prefixes[a].cmp(&self.prefixes[b]).then_with(|| self.hashes[a].cmp(&self.hashes[b]))
     }
 
     fn spend(&self) -> bool {
@@ -142,18 +161,36 @@ impl TermStore for CanonicalGraph {
 }
 
 impl CanonicalGraph {
-    fn empty(options: IdentityOptions, capacity: usize) -> CanonicalGraph {
+    pub(super) fn empty(options: IdentityOptions, orders_products: bool, capacity: usize) -> CanonicalGraph {
         CanonicalGraph {
             options,
-            orders_products: true,
+            orders_products,
             terms: Vec::with_capacity(capacity),
+            definitions: DefinitionTable::default(),
+            types: TypeTable::default(),
             hashes: Vec::with_capacity(capacity),
-            by_hash: FxHashMap::with_capacity_and_hasher(capacity, Default::default()),
+            prefixes: Vec::with_capacity(capacity),
+            by_definition: HashTable::with_capacity(capacity),
+            recent: vec![None; N_RECENT],
             hasher: MerkleHasher::default(),
             n_looks: Cell::new(0),
             inputs: Vec::new(),
             outputs: Vec::new(),
         }
+    }
+
+    /// Adds the next input.
+    pub(super) fn push_input(&mut self, ty: TensorType) -> TermId {
+        let head = TermHead::Input(self.inputs.len() as u32);
+        let id = self.types.intern(&ty);
+        let input = self.push(Term { head, operands: TermOperands::new(), ty: id });
+        self.inputs.push((ty, input));
+        input
+    }
+
+    /// Lets rules look at operands of operands again, for the next op.
+    pub(super) fn renew_looks(&self) {
+        self.n_looks.set(MOST_LOOKS);
     }
 
     /// Returns the hash of the outputs, with the types of the inputs and the version of the op set.
@@ -169,8 +206,16 @@ impl CanonicalGraph {
         self.terms.len()
     }
 
-    pub(crate) fn term(&self, id: TermId) -> &Term {
-        &self.terms[id.0 as usize]
+    fn definition(&self, id: TermId) -> &Definition {
+        self.definitions.get(self.terms[id.0 as usize].definition)
+    }
+
+    pub(crate) fn head(&self, id: TermId) -> &TermHead {
+        &self.definition(id).head
+    }
+
+    pub(crate) fn operands(&self, id: TermId) -> &[TermId] {
+        &self.terms[id.0 as usize].operands
     }
 
     pub(crate) fn inputs(&self) -> impl ExactSizeIterator<Item = (&TensorType, TermId)> {
@@ -234,8 +279,8 @@ impl CanonicalGraph {
         let mut builder = GraphBuilder::new();
         let mut ids: FxHashMap<TermId, TensorId> = FxHashMap::default();
         for id in self.order() {
-            let restored = restore_term(&mut builder, self.term(id), |operand| ids[&operand])?;
-            ids.insert(id, restored);
+            let operands: Vec<TensorId> = self.operands(id).iter().map(|operand| ids[operand]).collect();
+            ids.insert(id, restore_term(&mut builder, self.head(id), self.ty(id), &operands)?);
         }
         Ok((builder, ids))
     }
@@ -244,120 +289,29 @@ impl CanonicalGraph {
 /// Appends a term to a graph. Terms of more than two operands become chains.
 pub(crate) fn restore_term(
     builder: &mut GraphBuilder,
-    term: &Term,
-    id_of: impl Fn(TermId) -> TensorId,
+    head: &TermHead,
+    ty: &TensorType,
+    operands: &[TensorId],
 ) -> Result<TensorId, GraphError> {
-    let dtype = term.ty.dtype;
-    Ok(match &term.head {
-        TermHead::Input(place) => builder.input(&format!("x{place}"), dtype, term.ty.shape.clone())?,
-        TermHead::Constant(bits) => builder.constant(dtype, *bits),
-        TermHead::Real(bits) => builder.number(dtype, f64::from_bits(*bits)),
-        TermHead::Number(place) => builder.given_number(dtype, *place),
-        TermHead::Op(op, attributes) => {
-            let operands: Vec<TensorId> = term.operands.iter().map(|&operand| id_of(operand)).collect();
-            match &operands[..] {
-                [first, rest @ ..] if rest.len() > 1 && op.is_associative() => {
-                    let mut chain = *first;
-                    for &operand in rest {
-                        chain = builder.op_with(*op, &[chain.into(), operand.into()], attributes.0.clone())?;
-                    }
-                    chain
+    Ok(match head {
+        TermHead::Input(place) => builder.input(&format!("x{place}"), ty.dtype, ty.shape.clone())?,
+        TermHead::Constant(bits) => builder.constant(ty.dtype, *bits),
+        TermHead::Real(bits) => builder.number(ty.dtype, f64::from_bits(*bits)),
+        TermHead::Number(place) => builder.given_number(ty.dtype, *place),
+        TermHead::Op(op, attributes) => match operands {
+            [first, rest @ ..] if rest.len() > 1 && op.is_associative() => {
+                let mut chain = *first;
+                for &operand in rest {
+                    chain = builder.op_with(*op, &[chain.into(), operand.into()], attributes.0.clone())?;
                 }
-                _ => {
-                    let operands: Vec<_> = operands.into_iter().map(Into::into).collect();
-                    builder.op_with(*op, &operands, attributes.0.clone())?
-                }
+                chain
             }
-        }
+            _ => {
+                let operands: Vec<_> = operands.iter().map(|&operand| operand.into()).collect();
+                builder.op_with(*op, &operands, attributes.0.clone())?
+            }
+        },
     })
-}
-
-/// Brings a graph into canonical form.
-///
-/// # Errors
-///
-/// Those of [`decompose()`], and [`GraphError::UnknownValue`] for an operand defined after its use. A verified graph meets none
-/// of them.
-pub fn canonicalise(graph: &Graph, options: IdentityOptions) -> Result<CanonicalGraph, GraphError> {
-    let is_composite =
-        |def: &TensorDef| matches!(def, TensorDef::Op { op, .. } if crate::decompose::decomposition(*op).is_some());
-    if graph.values.iter().any(|value| is_composite(&value.def)) {
-        return canonicalise_simple(&decompose(graph)?, options, true);
-    }
-    canonicalise_simple(graph, options, true)
-}
-
-/// Brings a graph into the form that subgraphs are found in: that of the bits, with products as they are written.
-pub(crate) fn search_form(graph: &Graph) -> Result<CanonicalGraph, GraphError> {
-    canonicalise_simple(&decompose(graph)?, IdentityOptions::of(IdentityStrength::Bits), false)
-}
-
-/// Brings a graph of simple ops into canonical form.
-fn canonicalise_simple(
-    graph: &Graph,
-    options: IdentityOptions,
-    orders_products: bool,
-) -> Result<CanonicalGraph, GraphError> {
-    let is_used = used_values(graph)?;
-    let symbols = symbol_names(graph);
-    let renamed = |ty: &TensorType| TensorType { dtype: ty.dtype, shape: rename_shape(&ty.shape, &symbols) };
-    let mut canonical = CanonicalGraph::empty(options, graph.values.len());
-    canonical.orders_products = orders_products;
-    let mut of_values: Vec<Option<TermId>> = Vec::with_capacity(graph.values.len());
-    for (id, value) in graph.iter() {
-        if !is_used[id.0 as usize] {
-            of_values.push(None);
-            continue;
-        }
-        let ty = renamed(&value.ty);
-        let term = match &value.def {
-            TensorDef::Input(_) => {
-                let head = TermHead::Input(canonical.inputs.len() as u32);
-                let input = canonical.push(Term { head, operands: Vec::new(), ty: ty.clone() });
-                canonical.inputs.push((ty, input));
-                input
-            }
-            TensorDef::Constant(bits) => {
-                let term = constant_term(&canonical, ty.dtype, *bits);
-                canonical.push(term)
-            }
-            TensorDef::Number(place) => {
-                canonical.push(Term { head: TermHead::Number(*place), operands: Vec::new(), ty })
-            }
-            TensorDef::Op { op, operands, attributes } => {
-                let operand = |id: &TensorId| {
-                    of_values.get(id.0 as usize).copied().flatten().ok_or(GraphError::UnknownValue(*id))
-                };
-                let operands = operands.iter().map(operand).collect::<Result<Vec<TermId>, _>>()?;
-                let attributes = rename_attributes(attributes, &symbols);
-                canonical.n_looks.set(MOST_LOOKS);
-                normal::make(&mut canonical, *op, operands, attributes, ty)
-            }
-        };
-        of_values.push(Some(term));
-    }
-    let output = |id: &TensorId| of_values.get(id.0 as usize).copied().flatten().ok_or(GraphError::UnknownValue(*id));
-    canonical.outputs = graph.outputs.iter().map(output).collect::<Result<_, _>>()?;
-    Ok(canonical)
-}
-
-/// Returns the term of a constant: the canonical NaN for any NaN, and a real number where the identity is over those.
-pub(super) fn constant_term(store: &impl TermStore, dtype: Scalar, bits: u64) -> Term {
-    let ty = TensorType { dtype, shape: Shape::SCALAR };
-    let head = match dtype.is_float() {
-        false => TermHead::Constant(bits),
-        true => {
-            let value = f64::from_bits(convert(dtype, bits, Scalar::F64));
-            match store.strength() {
-                IdentityStrength::Mathematics => TermHead::Real(canonical_real(value)),
-                IdentityStrength::Bits if value.is_nan() => {
-                    TermHead::Constant(convert(Scalar::F64, f64::NAN.to_bits(), dtype))
-                }
-                IdentityStrength::Bits => TermHead::Constant(bits),
-            }
-        }
-    };
-    Term { head, operands: Vec::new(), ty }
 }
 
 /// Returns the bits of the number that stands for all of a sign and a quarter of an octave.
@@ -370,63 +324,4 @@ fn bucketed(bits: u64, dtype: Scalar, strength: IdentityStrength) -> u64 {
     let quarter = (apply_real(TensorOp::Log2, value.abs()) * 4.0).round() / 4.0;
     let bucket = apply_real(TensorOp::Exp2, quarter).copysign(value);
     if is_real { bucket.to_bits() } else { convert(Scalar::F64, bucket.to_bits(), dtype) }
-}
-
-/// Marks inputs and the values that outputs depend on.
-fn used_values(graph: &Graph) -> Result<Vec<bool>, GraphError> {
-    let mut is_used = vec![false; graph.values.len()];
-    for &output in &graph.outputs {
-        *is_used.get_mut(output.0 as usize).ok_or(GraphError::UnknownValue(output))? = true;
-    }
-    for (index, value) in graph.values.iter().enumerate().rev() {
-        match &value.def {
-            TensorDef::Input(_) => is_used[index] = true,
-            TensorDef::Op { operands, .. } if is_used[index] => {
-                for &operand in operands {
-                    *is_used.get_mut(operand.0 as usize).ok_or(GraphError::UnknownValue(operand))? = true;
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(is_used)
-}
-
-/// New names of symbols: by the place of the first input that has them.
-type SymbolNames = FxHashMap<Arc<str>, Arc<str>>;
-
-fn symbol_names(graph: &Graph) -> SymbolNames {
-    let mut names = SymbolNames::default();
-    for (_, ty) in graph.inputs() {
-        for dim in &ty.shape.0 {
-            if let Dim::Symbol(name) = dim {
-                let next = names.len();
-                names.entry(name.clone()).or_insert_with(|| format!("s{next}").into());
-            }
-        }
-    }
-    names
-}
-
-fn rename_shape(shape: &Shape, symbols: &SymbolNames) -> Shape {
-    if symbols.is_empty() {
-        return shape.clone();
-    }
-    let rename = |dim: &Dim| match dim {
-        // A symbol of no input, which no graph that runs has, keeps its name with a mark that no new name has.
-        Dim::Symbol(name) => Dim::Symbol(symbols.get(name).cloned().unwrap_or_else(|| format!("'{name}").into())),
-        other => other.clone(),
-    };
-    Shape(shape.0.iter().map(rename).collect())
-}
-
-fn rename_attributes(attributes: &Attributes, symbols: &SymbolNames) -> Attributes {
-    if symbols.is_empty() {
-        return attributes.clone();
-    }
-    let rename = |attribute: &AttributeValue| match attribute {
-        AttributeValue::Shape(shape) => AttributeValue::Shape(rename_shape(shape, symbols)),
-        other => other.clone(),
-    };
-    Attributes(attributes.0.iter().map(rename).collect())
 }

@@ -2,7 +2,9 @@
 //!
 //! Everything is written in bytes of fixed width or with its length before it, so that no two terms are written alike.
 
-use super::term::{Term, TermHead};
+use super::definition::{Definition, DefinitionId, DefinitionTable};
+use super::term::TermHead;
+use super::types::TypeTable;
 use crate::attribute::AttributeValue;
 use crate::graph::TensorType;
 use crate::shape::{Dim, Shape};
@@ -16,6 +18,13 @@ pub const OP_SET_VERSION: u32 = 1;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GraphHash(pub [u8; 32]);
 
+impl GraphHash {
+    /// Returns the first bytes as a number, by which hashes are ordered unless these are equal.
+    pub(super) fn prefix(&self) -> u64 {
+        self.0.iter().take(8).fold(0, |prefix, &byte| prefix << 8 | u64::from(byte))
+    }
+}
+
 impl fmt::Display for GraphHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -28,33 +37,34 @@ impl fmt::Debug for GraphHash {
     }
 }
 
-/// A hasher of terms, whose buffer serves all of them.
+/// A hasher of the terms of one store, whose buffer serves all of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MerkleHasher {
     bytes: Vec<u8>,
+    /// The bytes of the store's definitions, one after the other, and where each ends.
+    definition_bytes: Vec<u8>,
+    definition_ends: Vec<usize>,
 }
 
 impl MerkleHasher {
     pub(super) fn hash_term<'h>(
         &mut self,
-        term: &Term,
+        definition: DefinitionId,
+        definitions: &DefinitionTable,
+        types: &TypeTable,
         operands: impl ExactSizeIterator<Item = &'h GraphHash>,
     ) -> GraphHash {
-        self.bytes.clear();
-        match &term.head {
-            TermHead::Input(place) => self.write_tagged(0, u64::from(*place)),
-            TermHead::Constant(bits) => self.write_tagged(1, *bits),
-            TermHead::Real(bits) => self.write_tagged(2, *bits),
-            TermHead::Number(place) => self.write_tagged(3, u64::from(*place)),
-            TermHead::Op(op, attributes) => {
-                self.write_tagged(4, attributes.0.len() as u64);
-                self.write_text(op.name());
-                attributes.0.iter().for_each(|attribute| self.write_attribute(attribute));
-            }
+        while self.definition_ends.len() <= definition.index() {
+            self.bytes.clear();
+            self.write_definition(definitions.at(self.definition_ends.len()), types);
+            self.definition_bytes.extend_from_slice(&self.bytes);
+            self.definition_ends.push(self.definition_bytes.len());
         }
-        self.write_type(&term.ty);
-        self.bytes.extend((operands.len() as u32).to_le_bytes());
-        operands.for_each(|operand| self.bytes.extend(operand.0));
+        let start = definition.index().checked_sub(1).map_or(0, |before| self.definition_ends[before]);
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&self.definition_bytes[start..self.definition_ends[definition.index()]]);
+        self.bytes.extend_from_slice(&(operands.len() as u32).to_le_bytes());
+        operands.for_each(|operand| self.bytes.extend_from_slice(&operand.0));
         self.finish()
     }
 
@@ -70,7 +80,7 @@ impl MerkleHasher {
         self.write_tagged(tag, inputs.len() as u64);
         inputs.iter().for_each(|input| self.write_type(input));
         self.bytes.extend((outputs.len() as u32).to_le_bytes());
-        outputs.for_each(|output| self.bytes.extend(output.0));
+        outputs.for_each(|output| self.bytes.extend_from_slice(&output.0));
         self.finish()
     }
 
@@ -80,12 +90,27 @@ impl MerkleHasher {
 
     fn write_tagged(&mut self, tag: u8, value: u64) {
         self.bytes.push(tag);
-        self.bytes.extend(value.to_le_bytes());
+        self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
     fn write_text(&mut self, text: &str) {
         self.bytes.extend((text.len() as u32).to_le_bytes());
-        self.bytes.extend(text.as_bytes());
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    fn write_definition(&mut self, definition: &Definition, types: &TypeTable) {
+        match &definition.head {
+            TermHead::Input(place) => self.write_tagged(0, u64::from(*place)),
+            TermHead::Constant(bits) => self.write_tagged(1, *bits),
+            TermHead::Real(bits) => self.write_tagged(2, *bits),
+            TermHead::Number(place) => self.write_tagged(3, u64::from(*place)),
+            TermHead::Op(op, attributes) => {
+                self.write_tagged(4, attributes.0.len() as u64);
+                self.write_text(op.name());
+                attributes.0.iter().for_each(|attribute| self.write_attribute(attribute));
+            }
+        }
+        self.write_type(types.get(definition.ty));
     }
 
     fn write_type(&mut self, ty: &TensorType) {
@@ -129,15 +154,5 @@ impl MerkleHasher {
                 self.write_shape(shape);
             }
         }
-    }
-}
-
-/// A hasher of definitions without operands.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct HeadHasher(MerkleHasher);
-
-impl HeadHasher {
-    pub(crate) fn hash(&mut self, term: &Term) -> [u8; 32] {
-        self.0.hash_term(term, [].iter()).0
     }
 }

@@ -6,8 +6,8 @@
 //! into.
 //!
 //! [`canonicalise`] goes over the values once. Composite ops are decomposed first; values that no output depends on are left
-//! out; each op goes through [`normal`], which removes views and casts that do nothing, folds constants and orders operands;
-//! equal values become one. A value is known by its Merkle hash ([`merkle`]), a hash of its op, attributes, type and the hashes
+//! out; each op goes through the rules of its kind (`normal.rs`), which removes views and casts that do nothing, folds constants and orders operands;
+//! equal values become one. A value is known by its Merkle hash (`merkle.rs`), a hash of its op, attributes, type and the hashes
 //! of its operands, so that neither names nor the order of definitions matter, and a value that is used a thousand times is
 //! hashed once.
 //!
@@ -21,23 +21,42 @@
 //!
 //! Design: `docs/design/identity.md`.
 
-pub(crate) mod contraction;
+mod along_axes;
+mod canonicalise;
+mod coefficient;
+mod contraction;
+mod definition;
 mod elementwise;
 mod fold;
 mod form;
+mod function;
+mod labels;
 mod merkle;
-pub(crate) mod normal;
-pub(crate) mod reduction;
-pub(crate) mod ring;
+mod normal;
+mod options;
+mod reduction;
+mod ring;
 mod term;
 mod text;
-pub(crate) mod view;
+mod types;
+mod view;
 
-pub use form::{CanonicalGraph, ConstantPrecision, IdentityOptions, IdentityStrength, canonicalise};
-pub(crate) use form::{restore_term, search_form};
-pub(crate) use merkle::HeadHasher;
+pub use canonicalise::canonicalise;
+pub(crate) use canonicalise::search_form;
+pub(crate) use coefficient::{Coefficient, coefficient, number, push_coefficient};
+pub(crate) use contraction::contract;
+pub(crate) use definition::{Definition, DefinitionId, DefinitionTable};
+pub use form::CanonicalGraph;
+pub(crate) use form::restore_term;
+pub(crate) use labels::labels_of;
 pub use merkle::{GraphHash, OP_SET_VERSION};
-pub(crate) use term::{Term, TermHead, TermId, TermStore, real};
+pub(crate) use normal::{infer_and_make, make};
+pub use options::{ConstantPrecision, IdentityOptions, IdentityStrength};
+pub(crate) use reduction::reduce;
+pub(crate) use ring::{exp, log, product, reciprocal, sqrt, sum};
+pub(crate) use term::{Term, TermHead, TermId, TermOperands, TermStore, real};
+pub(crate) use types::{TypeId, TypeTable};
+pub(crate) use view::{broadcast, permute, reshape};
 
 use crate::error::GraphError;
 use crate::graph::Graph;

@@ -2,21 +2,26 @@
 //!
 //! The same rules make terms for hashes and for the e-graph of [`crate::equivalence`]: [`TermStore`] is what they need of either.
 
-use super::form::IdentityStrength;
+use super::options::IdentityStrength;
+use super::types::{TypeId, TypeTable};
 use crate::attribute::Attributes;
 use crate::builder::convert;
 use crate::graph::TensorType;
 use crate::op::TensorOp;
 use crate::shape::Shape;
 use polyloom_ir::Scalar;
+use smallvec::SmallVec;
 use std::cmp::Ordering;
 
 /// A term, by its place in a store.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct TermId(pub(crate) u32);
 
+/// The operands of a term, of which most have one or two.
+pub(crate) type TermOperands = SmallVec<[TermId; 4]>;
+
 /// The definition of a term, without its operands.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum TermHead {
     /// An argument, by its place.
     Input(u32),
@@ -31,11 +36,11 @@ pub(crate) enum TermHead {
 }
 
 /// A term.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Term {
     pub(crate) head: TermHead,
-    pub(crate) operands: Vec<TermId>,
-    pub(crate) ty: TensorType,
+    pub(crate) operands: TermOperands,
+    pub(crate) ty: TypeId,
 }
 
 /// The arena of terms, which keeps each once.
@@ -47,13 +52,24 @@ pub(crate) trait TermStore {
     /// operands are, so that a search for subgraphs does without it.
     fn orders_products(&self) -> bool;
 
-    fn ty(&self, id: TermId) -> &TensorType;
+    fn types(&self) -> &TypeTable;
+
+    fn types_mut(&mut self) -> &mut TypeTable;
+
+    fn type_id(&self, id: TermId) -> TypeId;
+
+    fn ty(&self, id: TermId) -> &TensorType {
+        self.types().get(self.type_id(id))
+    }
 
     /// Returns true if a term is the result of an op, or is known to be equal to one.
     fn has_op(&self, id: TermId, op: TensorOp) -> bool;
 
+    /// Returns the operands of a term that is the result of an op.
+    fn operands_of(&self, id: TermId, op: TensorOp) -> Option<TermOperands>;
+
     /// Returns the attributes and operands of a term that is the result of an op.
-    fn op_term(&self, id: TermId, op: TensorOp) -> Option<(Attributes, Vec<TermId>)>;
+    fn op_term(&self, id: TermId, op: TensorOp) -> Option<(Attributes, TermOperands)>;
 
     /// Returns the bits of a constant or real number.
     fn constant_bits(&self, id: TermId) -> Option<u64>;
@@ -73,13 +89,41 @@ pub(crate) trait TermStore {
     fn axis_of_symbol(&self, symbol: &str) -> Option<(TermId, usize)>;
 }
 
+/// Adds the term of an op.
+pub(crate) fn push_term<S: TermStore>(
+    store: &mut S,
+    op: TensorOp,
+    operands: impl Into<TermOperands>,
+    attributes: Attributes,
+    ty: TypeId,
+) -> TermId {
+    store.push(Term { head: TermHead::Op(op, attributes), operands: operands.into(), ty })
+}
+
+/// Adds a type of an element type and a shape.
+pub(crate) fn intern<S: TermStore>(store: &mut S, dtype: Scalar, shape: Shape) -> TypeId {
+    store.types_mut().intern(&TensorType { dtype, shape })
+}
+
+/// Adds the type of an elementwise op of operands that broadcast. Returns `None` if they do not.
+pub(super) fn broadcast_type<S: TermStore>(store: &mut S, operands: &[TermId], dtype: Scalar) -> Option<TypeId> {
+    let types: SmallVec<[TypeId; 16]> = operands.iter().map(|&operand| store.type_id(operand)).collect();
+    store.types_mut().broadcast(types, dtype)
+}
+
+/// Orders the operands of a commutative op.
+pub(super) fn sort_operands(store: &impl TermStore, operands: &mut [TermId]) {
+    // Equal operands are one term, so that an order that is not stable is the same.
+    operands.sort_unstable_by(|&a, &b| store.compare(a, b));
+}
+
 /// Returns the value of a constant that is a float.
 pub(crate) fn real(store: &impl TermStore, id: TermId) -> Option<f64> {
+    let bits = store.constant_bits(id)?;
     let dtype = store.ty(id).dtype;
     if !dtype.is_float() {
         return None;
     }
-    let bits = store.constant_bits(id)?;
     Some(f64::from_bits(match store.strength() {
         IdentityStrength::Bits => convert(dtype, bits, Scalar::F64),
         IdentityStrength::Mathematics => bits,
@@ -88,21 +132,48 @@ pub(crate) fn real(store: &impl TermStore, id: TermId) -> Option<f64> {
 
 /// Returns the value of a constant that is an integer.
 pub(crate) fn integer(store: &impl TermStore, id: TermId) -> Option<i128> {
+    let bits = store.constant_bits(id)?;
     let dtype = store.ty(id).dtype;
-    let bits = if dtype.is_int() { store.constant_bits(id)? } else { return None };
+    if !dtype.is_int() {
+        return None;
+    }
     Some(if dtype.is_unsigned_int() { bits.into() } else { (convert(dtype, bits, Scalar::I64) as i64).into() })
 }
 
-/// Returns the term of a float constant.
-pub(crate) fn number_term(store: &impl TermStore, dtype: Scalar, value: f64) -> Term {
+/// Adds a scalar without operands.
+pub(super) fn push_scalar<S: TermStore>(store: &mut S, head: TermHead, dtype: Scalar) -> TermId {
+    let ty = intern(store, dtype, Shape::SCALAR);
+    store.push(Term { head, operands: TermOperands::new(), ty })
+}
+
+/// Adds a float constant.
+pub(super) fn push_number<S: TermStore>(store: &mut S, dtype: Scalar, value: f64) -> TermId {
     let head = match store.strength() {
         IdentityStrength::Mathematics if dtype.is_float() => TermHead::Real(canonical_real(value)),
         _ => TermHead::Constant(convert(Scalar::F64, value.to_bits(), dtype)),
     };
-    Term { head, operands: Vec::new(), ty: TensorType { dtype, shape: Shape::SCALAR } }
+    push_scalar(store, head, dtype)
+}
+
+/// Adds a constant: the canonical NaN for any NaN, and a real number where the identity is over those.
+pub(super) fn push_constant<S: TermStore>(store: &mut S, dtype: Scalar, bits: u64) -> TermId {
+    let head = match dtype.is_float() {
+        false => TermHead::Constant(bits),
+        true => {
+            let value = f64::from_bits(convert(dtype, bits, Scalar::F64));
+            match store.strength() {
+                IdentityStrength::Mathematics => TermHead::Real(canonical_real(value)),
+                IdentityStrength::Bits if value.is_nan() => {
+                    TermHead::Constant(convert(Scalar::F64, f64::NAN.to_bits(), dtype))
+                }
+                IdentityStrength::Bits => TermHead::Constant(bits),
+            }
+        }
+    };
+    push_scalar(store, head, dtype)
 }
 
 /// Returns the bits of a real number: those of the canonical NaN for all NaNs, and of 0.0 for -0.0.
-pub(super) fn canonical_real(value: f64) -> u64 {
+fn canonical_real(value: f64) -> u64 {
     if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() }
 }

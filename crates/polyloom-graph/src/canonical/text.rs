@@ -1,8 +1,9 @@
 //! The canonical text: what a hash is of, for people and for comparison.
 
-use super::form::{CanonicalGraph, ConstantPrecision, IdentityStrength};
+use super::form::CanonicalGraph;
 use super::merkle::OP_SET_VERSION;
-use super::term::{TermHead, TermId};
+use super::options::{ConstantPrecision, IdentityStrength};
+use super::term::{TermHead, TermId, TermStore};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
 
@@ -29,11 +30,10 @@ impl CanonicalGraph {
         writeln!(text, "// {strength}, constants {constants}, op set {OP_SET_VERSION}")?;
         let mut names: FxHashMap<TermId, usize> = FxHashMap::default();
         for id in self.order() {
-            let term = self.term(id);
             let name = names.len();
             names.insert(id, name);
             write!(text, "%{name} = ")?;
-            match &term.head {
+            match self.head(id) {
                 TermHead::Input(place) => write!(text, "input {place}")?,
                 TermHead::Constant(bits) => write!(text, "constant {bits:#x}")?,
                 TermHead::Real(bits) => write!(text, "real {bits:#x}")?,
@@ -41,7 +41,7 @@ impl CanonicalGraph {
                 TermHead::Op(op, attributes) => {
                     text.push_str(op.name());
                     let mut separator = " ";
-                    for operand in &term.operands {
+                    for operand in self.operands(id) {
                         write!(text, "{separator}%{}", names[operand])?;
                         separator = ", ";
                     }
@@ -56,7 +56,7 @@ impl CanonicalGraph {
                     }
                 }
             }
-            writeln!(text, " : {}", term.ty)?;
+            writeln!(text, " : {}", self.ty(id))?;
         }
         let outputs: Vec<String> = self.outputs().iter().map(|output| format!("%{}", names[output])).collect();
         writeln!(text, "return {}", outputs.join(", "))

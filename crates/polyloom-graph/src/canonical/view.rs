@@ -1,36 +1,32 @@
 //! Views: those that change nothing are left out, and a view of a view is one where one can be.
 
-use super::contraction;
-use super::form::IdentityStrength;
-use super::normal::axes_of;
+use super::labels;
+use super::options::IdentityStrength;
 use super::ring;
-use super::term::{Term, TermHead, TermId, TermStore};
+use super::term::{TermId, TermStore, intern, push_term};
+use super::types::TypeId;
 use crate::attribute::{AttributeValue, Attributes};
-use crate::graph::TensorType;
 use crate::op::TensorOp;
 use crate::shape::{Dim, Shape};
+use smallvec::smallvec;
 
 const ONE: Dim = Dim::Static(1);
 
-pub(super) fn make<S: TermStore>(
-    store: &mut S,
-    op: TensorOp,
-    x: TermId,
-    attributes: Attributes,
-    ty: TensorType,
-) -> TermId {
+pub(super) fn make<S: TermStore>(store: &mut S, op: TensorOp, x: TermId, attributes: Attributes, ty: TypeId) -> TermId {
+    let shape = store.types().get(ty).shape.clone();
     match op {
-        TensorOp::Reshape => reshape(store, x, ty.shape),
-        TensorOp::BroadcastTo => broadcast(store, x, ty.shape),
-        TensorOp::Permute => permute(store, x, &axes_of(&attributes.0[0])),
-        TensorOp::Flip => flip(store, x, axes_of(&attributes.0[0])),
-        _ => slice(store, x, attributes, ty),
+        TensorOp::Reshape => reshape(store, x, shape),
+        TensorOp::BroadcastTo => broadcast(store, x, shape),
+        TensorOp::Permute => permute(store, x, &attributes.0[0].axes()),
+        TensorOp::Flip => flip(store, x, attributes.0[0].axes()),
+        _ => slice(store, x, attributes, shape),
     }
 }
 
 fn push<S: TermStore>(store: &mut S, op: TensorOp, x: TermId, attribute: AttributeValue, shape: Shape) -> TermId {
-    let ty = TensorType { dtype: store.ty(x).dtype, shape };
-    store.push(Term { head: TermHead::Op(op, Attributes(vec![attribute])), operands: vec![x], ty })
+    let dtype = store.ty(x).dtype;
+    let ty = intern(store, dtype, shape);
+    push_term(store, op, smallvec![x], Attributes(vec![attribute]), ty)
 }
 
 /// Adds a reshape.
@@ -39,7 +35,7 @@ pub(crate) fn reshape<S: TermStore>(store: &mut S, x: TermId, shape: Shape) -> T
         return x;
     }
     if store.spend()
-        && let Some((_, inner)) = store.op_term(x, TensorOp::Reshape)
+        && let Some(inner) = store.operands_of(x, TensorOp::Reshape)
     {
         return reshape(store, inner[0], shape);
     }
@@ -56,19 +52,27 @@ pub(crate) fn reshape<S: TermStore>(store: &mut S, x: TermId, shape: Shape) -> T
 
 /// Returns true if two shapes differ in axes of extent 1 alone.
 pub(super) fn changes_ones_alone(a: &Shape, b: &Shape) -> bool {
-    let others = |shape: &Shape| shape.0.iter().filter(|dim| **dim != ONE).cloned().collect::<Vec<Dim>>();
-    others(a) == others(b)
+    fn others(shape: &Shape) -> impl Iterator<Item = &Dim> {
+        shape.0.iter().filter(|dim| **dim != ONE)
+    }
+    others(a).eq(others(b))
 }
 
 /// Adds a broadcast.
 pub(crate) fn broadcast<S: TermStore>(store: &mut S, x: TermId, shape: Shape) -> TermId {
+    let dtype = store.ty(x).dtype;
+    let ty = intern(store, dtype, shape);
+    broadcast_to(store, x, ty)
+}
+
+/// Adds a broadcast to the shape of a type.
+pub(super) fn broadcast_to<S: TermStore>(store: &mut S, x: TermId, ty: TypeId) -> TermId {
     let inner = without_repetition(store, x);
-    let own = store.ty(inner).shape.clone();
-    if own == shape {
+    if store.types().have_one_shape(store.type_id(inner), ty) {
         return inner;
     }
-    let n_new = shape.rank().saturating_sub(own.rank());
-    if shape.0[n_new..] == own.0[..] && shape.0[..n_new].iter().all(|dim| *dim == ONE) {
+    let (own, shape) = (&store.ty(inner).shape, store.types().get(ty).shape.clone());
+    if adds_leading_ones(own, &shape) {
         return reshape(store, inner, shape);
     }
     push(store, TensorOp::BroadcastTo, inner, AttributeValue::Shape(shape.clone()), shape)
@@ -80,12 +84,12 @@ pub(super) fn without_repetition<S: TermStore>(store: &S, mut x: TermId) -> Term
     loop {
         if store.has_op(x, TensorOp::BroadcastTo)
             && store.spend()
-            && let Some((_, inner)) = store.op_term(x, TensorOp::BroadcastTo)
+            && let Some(inner) = store.operands_of(x, TensorOp::BroadcastTo)
         {
             x = inner[0];
         } else if store.has_op(x, TensorOp::Reshape)
             && store.spend()
-            && let Some((_, inner)) = store.op_term(x, TensorOp::Reshape)
+            && let Some(inner) = store.operands_of(x, TensorOp::Reshape)
             && adds_leading_ones(&store.ty(inner[0]).shape, &store.ty(x).shape)
         {
             x = inner[0];
@@ -107,12 +111,12 @@ pub(crate) fn permute<S: TermStore>(store: &mut S, x: TermId, axes: &[usize]) ->
     if let Some((outer, inner)) = store.op_term(x, TensorOp::Permute)
         && store.spend()
     {
-        let of_inner = axes_of(&outer.0[0]);
+        let of_inner = outer.0[0].axes();
         let both: Vec<usize> = axes.iter().map(|&axis| of_inner[axis]).collect();
         return permute(store, inner[0], &both);
     }
     if let Some((attributes, operands)) = store.op_term(x, TensorOp::Contract)
-        && let Some(permuted) = contraction::permuted(store, &operands, &attributes, axes)
+        && let Some(permuted) = labels::permuted(store, &operands, &attributes, axes)
     {
         return permuted;
     }
@@ -130,7 +134,7 @@ fn flip<S: TermStore>(store: &mut S, x: TermId, mut axes: Vec<usize>) -> TermId 
     if let Some((inner_axes, inner)) = store.op_term(x, TensorOp::Flip)
         && store.spend()
     {
-        let other = axes_of(&inner_axes.0[0]);
+        let other = inner_axes.0[0].axes();
         let once = |axis: &usize| axes.contains(axis) != other.contains(axis);
         let axes: Vec<usize> = (0..store.ty(x).shape.rank()).filter(once).collect();
         return flip(store, inner[0], axes);
@@ -144,29 +148,27 @@ fn flip<S: TermStore>(store: &mut S, x: TermId, mut axes: Vec<usize>) -> TermId 
     push(store, TensorOp::Flip, x, AttributeValue::Ints(axes), shape)
 }
 
-fn slice<S: TermStore>(store: &mut S, x: TermId, attributes: Attributes, ty: TensorType) -> TermId {
-    let ints = |attribute: &AttributeValue| match attribute {
-        AttributeValue::Ints(values) => values.clone(),
-        _ => Vec::new(),
-    };
-    let (mut starts, mut steps) = (ints(&attributes.0[0]), ints(&attributes.0[2]));
+fn slice<S: TermStore>(store: &mut S, x: TermId, attributes: Attributes, sizes: Shape) -> TermId {
+    let (mut starts, mut steps) = (attributes.0[0].ints(), attributes.0[2].ints());
     let own = &store.ty(x).shape;
-    if ty.shape == *own && starts.iter().all(|&start| start == 0) && steps.iter().all(|&step| step == 1) {
+    if sizes == *own && starts.iter().all(|&start| start == 0) && steps.iter().all(|&step| step == 1) {
         return x;
     }
     if let Some((inner_attributes, inner)) = store.op_term(x, TensorOp::Slice)
         && store.spend()
     {
-        let (inner_starts, inner_steps) = (ints(&inner_attributes.0[0]), ints(&inner_attributes.0[2]));
+        let (inner_starts, inner_steps) = (inner_attributes.0[0].ints(), inner_attributes.0[2].ints());
         for axis in 0..starts.len() {
             starts[axis] = inner_starts[axis] + starts[axis] * inner_steps[axis];
             steps[axis] *= inner_steps[axis];
         }
-        let attributes = normal_slice(starts, steps, &ty.shape);
-        return slice(store, inner[0], attributes, ty);
+        let attributes = normal_slice(starts, steps, &sizes);
+        return slice(store, inner[0], attributes, sizes);
     }
-    let attributes = normal_slice(starts, steps, &ty.shape);
-    store.push(Term { head: TermHead::Op(TensorOp::Slice, attributes), operands: vec![x], ty })
+    let attributes = normal_slice(starts, steps, &sizes);
+    let dtype = store.ty(x).dtype;
+    let ty = intern(store, dtype, sizes);
+    push_term(store, TensorOp::Slice, smallvec![x], attributes, ty)
 }
 
 /// Returns the attributes of a slice, in which a step that is not taken is 1.

@@ -9,7 +9,7 @@ mod predict;
 mod work;
 
 pub use machine::{BackendCosts, CostSource, MachineCosts, MachineCostsError, TransferCosts};
+pub(crate) use predict::{GroupWork, monolithic_time};
 pub use predict::{PredictedTime, StepTime, predict};
-pub(crate) use predict::{group_time, monolithic_time};
 pub(crate) use work::NodeWork;
 pub use work::{CorrectionUnits, correction_units};

@@ -8,7 +8,7 @@ use crate::error::GraphError;
 use crate::graph::{Graph, TensorId};
 use crate::layout::Layout;
 use crate::plan::{PlanOptions, plan};
-use crate::recipe::{KernelGroup, RecipeStep, VerifiedRecipe};
+use crate::recipe::{ProgramReaders, RecipeStep, VerifiedRecipe};
 use crate::registry::KernelForm;
 use crate::specialise::{SymbolValues, specialise};
 use serde::Serialize;
@@ -74,6 +74,7 @@ pub fn predict(
     options: &PlanOptions,
 ) -> Result<PredictedTime, GraphError> {
     let program = specialise(&recipe.program, symbols)?;
+    let readers = ProgramReaders::of(&program);
     let steps = recipe.recipe.steps.iter().map(|step| match step {
         RecipeStep::CopyTo { value, from, to } => {
             let n_bytes = program.value(TensorId(*value)).and_then(|value| bytes_of(&value.ty));
@@ -85,7 +86,10 @@ pub fn predict(
             let work = NodeWork::of(&program, node).ok_or_else(|| unknown_extents(node))?;
             Ok(monolithic_time(group.backend, &work, costs))
         }
-        RecipeStep::Run(group) => group_time(&program, group, costs, options),
+        RecipeStep::Run(group) => {
+            let part = readers.extract(&program, &group.nodes)?.graph;
+            Ok(GroupWork::of(&part, &group.parameters.plan_options(options))?.time(group.backend, costs))
+        }
     });
     Ok(PredictedTime { steps: steps.collect::<Result<_, GraphError>>()? })
 }
@@ -108,44 +112,59 @@ pub(crate) fn monolithic_time(backend: Backend, work: &NodeWork, costs: &Machine
     }
 }
 
-/// Predicts the time of a group that is planned: its kernels and their bytes are those of the plan.
-pub(crate) fn group_time(
-    program: &Graph,
-    group: &KernelGroup,
-    costs: &MachineCosts,
-    options: &PlanOptions,
-) -> Result<StepTime, GraphError> {
-    let part = group.graph(program)?.graph;
-    let layouts = part.inputs().map(|(_, ty)| Some(Layout::dense(&ty.shape.as_static()?)));
-    let layouts: Vec<Layout> = layouts.collect::<Option<_>>().ok_or_else(|| unknown_extents(TensorId(0)))?;
-    let planned = plan(&part, &layouts, &group.parameters.plan_options(options))?;
-    let rates = costs.backend(group.backend);
-    let mut time = StepTime { n_launches: planned.kernels.len() as u32, ..StepTime::default() };
-    time.launch_ns = rates.launch_ns * f64::from(time.n_launches);
-    for kernel in &planned.kernels {
-        time.n_bytes += kernel.n_bytes;
-        time.memory_ns += rates.memory_ns(kernel.n_bytes);
+/// The work of a group that is planned, whatever backend it runs on: its kernels and their bytes are those of the plan.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupWork {
+    kernel_bytes: Vec<u64>,
+    /// The work of the simple ops that the group's become.
+    nodes: Vec<NodeWork>,
+    /// That of the ops as they are in the program: what is known of composite ones is known of their parts together.
+    whole_nodes: Vec<NodeWork>,
+}
+
+impl GroupWork {
+    /// Plans a group that is a graph of its own.
+    pub(crate) fn of(part: &Graph, options: &PlanOptions) -> Result<GroupWork, GraphError> {
+        let layouts = part.inputs().map(|(_, ty)| Some(Layout::dense(&ty.shape.as_static()?)));
+        let layouts: Vec<Layout> = layouts.collect::<Option<_>>().ok_or_else(|| unknown_extents(TensorId(0)))?;
+        let planned = plan(part, &layouts, options)?;
+        let simple = decompose(part)?;
+        let works = |graph: &Graph| -> Result<Vec<NodeWork>, GraphError> {
+            graph.iter().map(|(id, _)| NodeWork::of(graph, id).ok_or_else(|| unknown_extents(id))).collect()
+        };
+        Ok(GroupWork {
+            kernel_bytes: planned.kernels.iter().map(|kernel| kernel.n_bytes).collect(),
+            nodes: works(&simple)?,
+            whole_nodes: works(part)?,
+        })
     }
-    let simple = decompose(&part)?;
-    for (id, _) in simple.iter() {
-        let work = NodeWork::of(&simple, id).ok_or_else(|| unknown_extents(id))?;
-        time.flops = time.flops.saturating_add(work.flops);
-        time.product_flops = time.product_flops.saturating_add(work.product_flops);
-        time.element_ns += rates.element_ns(work.flops, work.dtype);
-        time.product_ns += rates.product_ns(work.product_flops, work.dtype);
-    }
-    // What is known of ops is known of composite ones as they are in the program, by their parts together.
-    for (id, _) in part.iter() {
-        let work = NodeWork::of(&part, id).ok_or_else(|| unknown_extents(id))?;
-        let correction_ns = rates.correction_ns(&work);
-        if work.product_flops > 0 {
-            time.product_ns += correction_ns;
-        } else {
-            time.element_ns += correction_ns;
+
+    /// Predicts the time of the group on a backend.
+    pub(crate) fn time(&self, backend: Backend, costs: &MachineCosts) -> StepTime {
+        let rates = costs.backend(backend);
+        let mut time = StepTime { n_launches: self.kernel_bytes.len() as u32, ..StepTime::default() };
+        time.launch_ns = rates.launch_ns * f64::from(time.n_launches);
+        for &n_bytes in &self.kernel_bytes {
+            time.n_bytes += n_bytes;
+            time.memory_ns += rates.memory_ns(n_bytes);
         }
+        for work in &self.nodes {
+            time.flops = time.flops.saturating_add(work.flops);
+            time.product_flops = time.product_flops.saturating_add(work.product_flops);
+            time.element_ns += rates.element_ns(work.flops, work.dtype);
+            time.product_ns += rates.product_ns(work.product_flops, work.dtype);
+        }
+        for work in &self.whole_nodes {
+            let correction_ns = rates.correction_ns(work);
+            if work.product_flops > 0 {
+                time.product_ns += correction_ns;
+            } else {
+                time.element_ns += correction_ns;
+            }
+        }
+        (time.element_ns, time.product_ns) = (time.element_ns.max(0.0), time.product_ns.max(0.0));
+        time
     }
-    (time.element_ns, time.product_ns) = (time.element_ns.max(0.0), time.product_ns.max(0.0));
-    Ok(time)
 }
 
 fn unknown_extents(value: TensorId) -> GraphError {

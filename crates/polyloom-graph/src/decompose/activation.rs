@@ -1,6 +1,6 @@
 //! Elementwise composite ops.
 
-use super::build::{Built, binary, float, is_word, unary};
+use super::build::{Built, binary, unary};
 use crate::attribute::AttributeValue;
 use crate::builder::{GraphBuilder, TensorOperand};
 use crate::error::GraphError;
@@ -27,7 +27,7 @@ pub(crate) fn relu(b: &mut GraphBuilder, x: &[TensorId], _: &[AttributeValue]) -
 
 pub(crate) fn leaky_relu(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
     let is_positive = binary(b, TensorOp::Greater, x[0], 0.0)?;
-    let scaled = binary(b, TensorOp::Multiply, x[0], float(&attributes[0]))?;
+    let scaled = binary(b, TensorOp::Multiply, x[0], attributes[0].float())?;
     b.op(TensorOp::Where, &[is_positive.into(), x[0].into(), scaled.into()], &[])
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn gelu(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Attribute
             let scaled = binary(b, TensorOp::Multiply, x[0], FRAC_1_SQRT_2)?;
             unary(b, TensorOp::Erf, scaled)?
         }
-        word if is_word(word, "tanh") => {
+        word if word.is_word("tanh") => {
             let squared = unary(b, TensorOp::Square, x[0])?;
             let cubed = binary(b, TensorOp::Multiply, squared, x[0])?;
             let cubic = binary(b, TensorOp::Multiply, cubed, 0.044715)?;

@@ -1,6 +1,6 @@
 //! Contractions, convolutions and pooling.
 
-use super::build::{Built, binary, flag, int, ints, reduce, reshape, unary};
+use super::build::{Built, binary, reduce, reshape, unary};
 use crate::attribute::AttributeValue;
 use crate::builder::{GraphBuilder, TensorOperand};
 use crate::equation::Equation;
@@ -143,8 +143,8 @@ fn sizes_of(b: &GraphBuilder, weight: TensorId) -> Result<Vec<i64>, crate::error
 }
 
 pub(crate) fn convolution(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
-    let [strides, padding, dilations] = [0, 1, 2].map(|index| ints(&attributes[index]));
-    let groups = int(&attributes[3]);
+    let [strides, padding, dilations] = [0, 1, 2].map(|index| attributes[index].ints());
+    let groups = attributes[3].int();
     let result = b.ty(x[1])?.shape.0[0].clone();
     let sizes = sizes_of(b, x[1])?;
     let n = sizes.len() as i64;
@@ -171,7 +171,7 @@ pub(crate) fn convolution(b: &mut GraphBuilder, x: &[TensorId], attributes: &[At
 }
 
 pub(crate) fn max_pool2d(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
-    let [sizes, strides, padding, dilations] = [0, 1, 2, 3].map(|index| ints(&attributes[index]));
+    let [sizes, strides, padding, dilations] = [0, 1, 2, 3].map(|index| attributes[index].ints());
     // `false` is below `true`; minus infinity would be true.
     let is_bool = b.ty(x[0])?.dtype == Scalar::Bool;
     let padded = padded(b, x[0], &padding, if is_bool { 0.0 } else { f64::NEG_INFINITY })?;
@@ -180,10 +180,10 @@ pub(crate) fn max_pool2d(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Att
 }
 
 pub(crate) fn avg_pool2d(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
-    let [sizes, strides, padding] = [0, 1, 2].map(|index| ints(&attributes[index]));
+    let [sizes, strides, padding] = [0, 1, 2].map(|index| attributes[index].ints());
     let dtype = b.ty(x[0])?.dtype;
     let sum = sum_of_windows(b, x[0], &sizes, &strides, &padding)?;
-    if flag(&attributes[3]) || padding.iter().all(|&width| width == 0) {
+    if attributes[3].flag() || padding.iter().all(|&width| width == 0) {
         let n: i64 = sizes.iter().product();
         return binary(b, TensorOp::Divide, sum, n as f64);
     }

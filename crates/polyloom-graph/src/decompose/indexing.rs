@@ -1,6 +1,6 @@
 //! Ops that move elements by indices.
 
-use super::build::{Built, int, reshape};
+use super::build::{Built, reshape};
 use crate::attribute::AttributeValue;
 use crate::builder::GraphBuilder;
 use crate::graph::TensorId;
@@ -9,7 +9,7 @@ use crate::shape::{Dim, Shape};
 use polyloom_ir::Scalar;
 
 pub(crate) fn take(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
-    along(b, x, int(&attributes[0]) as usize)
+    along(b, x, attributes[0].int() as usize)
 }
 
 pub(crate) fn embedding(b: &mut GraphBuilder, x: &[TensorId], _: &[AttributeValue]) -> Built {
@@ -38,7 +38,7 @@ fn along(b: &mut GraphBuilder, x: &[TensorId], axis: usize) -> Built {
 }
 
 pub(crate) fn one_hot(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
-    let classes = int(&attributes[0]) as u64;
+    let classes = attributes[0].int() as u64;
     let dtype = if let AttributeValue::Dtype(dtype) = attributes[1] { dtype } else { Scalar::F32 };
     let mut shape = b.ty(x[0])?.shape.clone();
     shape.0.push(Dim::Static(1));

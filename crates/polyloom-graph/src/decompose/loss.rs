@@ -1,6 +1,6 @@
 //! Losses.
 
-use super::build::{Built, binary, is_word, reduce, reshape, unary};
+use super::build::{Built, binary, reduce, reshape, unary};
 use crate::attribute::AttributeValue;
 use crate::builder::GraphBuilder;
 use crate::graph::TensorId;
@@ -24,8 +24,8 @@ pub(crate) fn cross_entropy(b: &mut GraphBuilder, x: &[TensorId], attributes: &[
     let chosen = b.op(TensorOp::Where, &[is_target.into(), negative.into(), 0.0.into()], &[])?;
     let losses = reduce(b, TensorOp::Sum, chosen, &[axis as i64], false)?;
     match &attributes[0] {
-        word if is_word(word, "mean") => unary(b, TensorOp::Mean, losses),
-        word if is_word(word, "sum") => unary(b, TensorOp::Sum, losses),
+        word if word.is_word("mean") => unary(b, TensorOp::Mean, losses),
+        word if word.is_word("sum") => unary(b, TensorOp::Sum, losses),
         _ => Ok(losses),
     }
 }

@@ -1,6 +1,6 @@
 //! Composite ops that move elements or drop them.
 
-use super::build::{Built, binary, float, int, ints, reshape};
+use super::build::{Built, binary, reshape};
 use crate::attribute::AttributeValue;
 use crate::builder::{GraphBuilder, TensorOperand};
 use crate::graph::TensorId;
@@ -10,12 +10,12 @@ use polyloom_ir::Scalar;
 
 pub(crate) fn transpose(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
     let mut axes: Vec<i64> = (0..b.ty(x[0])?.shape.rank() as i64).collect();
-    axes.swap(int(&attributes[0]) as usize, int(&attributes[1]) as usize);
+    axes.swap(attributes[0].int() as usize, attributes[1].int() as usize);
     b.op(TensorOp::Permute, &[x[0].into()], &[("axes", axes.into())])
 }
 
 pub(crate) fn stack(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
-    let axis = int(&attributes[0]);
+    let axis = attributes[0].int();
     let mut shape = b.ty(x[0])?.shape.clone();
     shape.0.insert(axis as usize, Dim::Static(1));
     let mut layers: Vec<TensorOperand> = Vec::new();
@@ -27,7 +27,7 @@ pub(crate) fn stack(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Attribut
 
 pub(crate) fn tile(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
     let shape = b.ty(x[0])?.shape.clone();
-    let repeats: Vec<u64> = ints(&attributes[0]).iter().map(|&factor| factor as u64).collect();
+    let repeats: Vec<u64> = attributes[0].ints().iter().map(|&factor| factor as u64).collect();
     let pairs = |factors: &dyn Fn(usize) -> u64| {
         let dims = shape.0.iter().enumerate();
         Shape(dims.flat_map(|(axis, dim)| [Dim::Static(factors(axis)), dim.clone()]).collect())
@@ -45,7 +45,7 @@ pub(crate) fn tile(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Attribute
 }
 
 pub(crate) fn dropout(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
-    let p = float(&attributes[0]);
+    let p = attributes[0].float();
     let shape = b.ty(x[0])?.shape.clone();
     let random = [("shape", shape.into()), ("dtype", Scalar::F32.into())];
     let random = b.op(TensorOp::Rand, &[x[1].into()], &random)?;

@@ -1,6 +1,6 @@
 //! Ops that normalise rows.
 
-use super::build::{Built, binary, float, int, reduce, reshape, unary};
+use super::build::{Built, binary, reduce, reshape, unary};
 use crate::attribute::AttributeValue;
 use crate::builder::GraphBuilder;
 use crate::error::GraphError;
@@ -19,7 +19,7 @@ fn shifted(b: &mut GraphBuilder, x: TensorId, axis: i64) -> Result<Option<Tensor
 }
 
 pub(crate) fn softmax(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
-    let axis = int(&attributes[0]);
+    let axis = attributes[0].int();
     let Some(shifted) = shifted(b, x[0], axis)? else { return Ok(x[0]) };
     let exponential = unary(b, TensorOp::Exp, shifted)?;
     let sum = reduce(b, TensorOp::Sum, exponential, &[axis], true)?;
@@ -27,7 +27,7 @@ pub(crate) fn softmax(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Attrib
 }
 
 pub(crate) fn log_softmax(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
-    let axis = int(&attributes[0]);
+    let axis = attributes[0].int();
     let Some(shifted) = shifted(b, x[0], axis)? else { return Ok(x[0]) };
     let exponential = unary(b, TensorOp::Exp, shifted)?;
     let sum = reduce(b, TensorOp::Sum, exponential, &[axis], true)?;
@@ -67,26 +67,26 @@ fn axes_from(b: &GraphBuilder, x: TensorId, first: i64) -> Result<Vec<i64>, Grap
 }
 
 pub(crate) fn layer_norm(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
-    let axes = axes_from(b, x[0], int(&attributes[0]))?;
-    let normal = standardised(b, x[0], &axes, float(&attributes[1]))?;
+    let axes = axes_from(b, x[0], attributes[0].int())?;
+    let normal = standardised(b, x[0], &axes, attributes[1].float())?;
     scaled(b, normal, &x[1..])
 }
 
 pub(crate) fn rms_norm(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
-    let axes = axes_from(b, x[0], int(&attributes[0]))?;
-    let normal = divided_by_rms(b, x[0], &axes, float(&attributes[1]))?;
+    let axes = axes_from(b, x[0], attributes[0].int())?;
+    let normal = divided_by_rms(b, x[0], &axes, attributes[1].float())?;
     scaled(b, normal, &x[1..])
 }
 
 pub(crate) fn group_norm(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
     let shape = b.ty(x[0])?.shape.clone();
-    let groups = int(&attributes[0]) as u64;
+    let groups = attributes[0].int() as u64;
     let n_channels = shape.0[1].as_static().unwrap_or(groups);
     let mut grouped = shape.0.clone();
     grouped.splice(1..2, [Dim::Static(groups), Dim::Static(n_channels / groups)]);
     let split = reshape(b, x[0], Shape(grouped))?;
     let axes = axes_from(b, split, 2)?;
-    let normal = standardised(b, split, &axes, float(&attributes[1]))?;
+    let normal = standardised(b, split, &axes, attributes[1].float())?;
     let joined = reshape(b, normal, shape.clone())?;
     // The channel is followed by the axes that weights are the same along.
     let mut per_channel = vec![Dim::Static(1); shape.rank() - 1];

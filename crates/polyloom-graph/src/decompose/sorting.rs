@@ -3,7 +3,7 @@
 //! Keys of equal elements are equal in all bits, and indices that stand beside them tell them apart, so that any way of sorting
 //! gives the same result.
 
-use super::build::{Built, binary, count, flag, int, reduce, reshape, unary};
+use super::build::{Built, binary, count, reduce, reshape, unary};
 use crate::attribute::AttributeValue;
 use crate::builder::GraphBuilder;
 use crate::graph::TensorId;
@@ -17,7 +17,7 @@ const INDEX_MASK: i64 = (1 << INDEX_BITS) - 1;
 
 pub(crate) fn sort(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
     let dtype = b.ty(x[0])?.dtype;
-    let descending = flag(&attributes[1]);
+    let descending = attributes[1].flag();
     let keys = keys_of(b, x[0], descending)?;
     let sorted = sort_keys(b, keys, &attributes[0])?;
     number_of(b, sorted, dtype, descending)
@@ -25,7 +25,7 @@ pub(crate) fn sort(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Attribute
 
 pub(crate) fn argsort(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
     let axis = &attributes[0];
-    let keys = keys_of(b, x[0], flag(&attributes[1]))?;
+    let keys = keys_of(b, x[0], attributes[1].flag())?;
     if b.ty(keys)?.dtype == Scalar::U32 {
         return sorting_index(b, keys, axis);
     }
@@ -39,7 +39,7 @@ pub(crate) fn argsort(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Attrib
 }
 
 pub(crate) fn topk_indices(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
-    let (k, axis) = (int(&attributes[0]) as u64, int(&attributes[1]));
+    let (k, axis) = (attributes[0].int() as u64, attributes[1].int());
     if let Some(split) = TopkSplit::choose(b, x[0], k, axis as usize)? {
         return split.indices(b, x[0], &attributes[2]);
     }
@@ -84,7 +84,7 @@ impl TopkSplit {
 
     fn indices(&self, b: &mut GraphBuilder, x: TensorId, descending: &AttributeValue) -> Built {
         let TopkSplit { axis, k, n, n_rows, n_columns } = *self;
-        let (descending, along) = (flag(descending), AttributeValue::Int(axis as i64));
+        let (descending, along) = (descending.flag(), AttributeValue::Int(axis as i64));
         let n_whole = n_rows * n_columns;
         let whole = slice_along(b, x, axis, 0, n_whole)?;
         let place = index_along(b, whole, axis)?;
@@ -172,7 +172,7 @@ fn gather(b: &mut GraphBuilder, x: TensorId, index: TensorId, axis: &AttributeVa
 
 /// Returns the indices that sort keys of 32 bits, in numbers of 32 or 64; of equal ones the lower index comes first.
 fn sorting_index(b: &mut GraphBuilder, keys: TensorId, axis: &AttributeValue) -> Built {
-    let axis_idx = int(axis) as usize;
+    let axis_idx = axis.int() as usize;
     let mut shape = vec![Dim::Static(1); b.ty(keys)?.shape.rank()];
     shape[axis_idx] = b.ty(keys)?.shape.0[axis_idx].clone();
     let attributes = [("shape", Shape(shape).into()), ("axis", axis.clone()), ("dtype", Scalar::U64.into())];

@@ -1,6 +1,6 @@
 //! Composite reductions and scans.
 
-use super::build::{Built, binary, count, flag, int, ints, reduce, reshape, unary};
+use super::build::{Built, binary, count, reduce, reshape, unary};
 use crate::attribute::AttributeValue;
 use crate::builder::GraphBuilder;
 use crate::graph::TensorId;
@@ -8,8 +8,8 @@ use crate::op::TensorOp;
 use crate::shape::Shape;
 
 pub(crate) fn mean(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
-    let axes = ints(&attributes[0]);
-    let sum = reduce(b, TensorOp::Sum, x[0], &axes, flag(&attributes[1]))?;
+    let axes = attributes[0].ints();
+    let sum = reduce(b, TensorOp::Sum, x[0], &axes, attributes[1].flag())?;
     let dtype = b.ty(sum)?.dtype;
     let n = count(b, x[0], &axes, dtype)?;
     binary(b, TensorOp::Divide, sum, n)
@@ -22,18 +22,18 @@ pub(crate) fn scan(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Attribute
         AttributeValue::Text(word) if &**word == "minimum" => TensorOp::Cummin,
         _ => TensorOp::Cumsum,
     };
-    b.op(op, &[x[0].into()], &[("axis", int(&attributes[0]).into())])
+    b.op(op, &[x[0].into()], &[("axis", attributes[0].int().into())])
 }
 
 pub(crate) fn var(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
-    let axes = ints(&attributes[0]);
+    let axes = attributes[0].ints();
     let mean = reduce(b, TensorOp::Mean, x[0], &axes, true)?;
     let difference = binary(b, TensorOp::Subtract, x[0], mean)?;
     let square = unary(b, TensorOp::Square, difference)?;
-    let sum = reduce(b, TensorOp::Sum, square, &axes, flag(&attributes[1]))?;
+    let sum = reduce(b, TensorOp::Sum, square, &axes, attributes[1].flag())?;
     let dtype = b.ty(sum)?.dtype;
     let n = count(b, x[0], &axes, dtype)?;
-    let divisor = match int(&attributes[2]) {
+    let divisor = match attributes[2].int() {
         0 => n,
         correction => {
             let less = binary(b, TensorOp::Subtract, n, correction as f64)?;
@@ -52,7 +52,7 @@ pub(crate) fn std(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeV
 }
 
 pub(crate) fn logsumexp(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
-    let axes = ints(&attributes[0]);
+    let axes = attributes[0].ints();
     let max = reduce(b, TensorOp::Max, x[0], &axes, true)?;
     // An infinity less itself would be NaN.
     let is_finite = unary(b, TensorOp::Isfinite, max)?;
@@ -62,7 +62,7 @@ pub(crate) fn logsumexp(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Attr
     let sum = reduce(b, TensorOp::Sum, exponential, &axes, true)?;
     let logarithm = unary(b, TensorOp::Log, sum)?;
     let result = binary(b, TensorOp::Add, logarithm, shift)?;
-    if flag(&attributes[1]) {
+    if attributes[1].flag() {
         return Ok(result);
     }
     let dims = b.ty(x[0])?.shape.0.clone().into_iter().enumerate();
@@ -72,6 +72,6 @@ pub(crate) fn logsumexp(b: &mut GraphBuilder, x: &[TensorId], attributes: &[Attr
 
 pub(crate) fn norm(b: &mut GraphBuilder, x: &[TensorId], attributes: &[AttributeValue]) -> Built {
     let square = unary(b, TensorOp::Square, x[0])?;
-    let sum = reduce(b, TensorOp::Sum, square, &ints(&attributes[0]), flag(&attributes[1]))?;
+    let sum = reduce(b, TensorOp::Sum, square, &attributes[0].ints(), attributes[1].flag())?;
     unary(b, TensorOp::Sqrt, sum)
 }

@@ -1,7 +1,10 @@
 //! The e-graph: classes of equal terms, as a store that terms are made in.
 
 use crate::attribute::Attributes;
-use crate::canonical::{CanonicalGraph, HeadHasher, IdentityStrength, Term, TermHead, TermId, TermStore};
+use crate::canonical::{
+    CanonicalGraph, Definition, DefinitionId, DefinitionTable, IdentityStrength, Term, TermHead, TermId, TermOperands,
+    TermStore, TypeId, TypeTable,
+};
 use crate::graph::TensorType;
 use crate::op::TensorOp;
 use crate::shape::Dim;
@@ -15,7 +18,7 @@ use std::cmp::Ordering;
 pub(super) struct TermNode {
     /// The op's place in the table, or [`NO_OP`].
     pub(super) kind: u16,
-    pub(super) head: u32,
+    pub(super) definition: DefinitionId,
     pub(super) operands: Vec<Id>,
 }
 
@@ -30,7 +33,7 @@ impl Language for TermNode {
     }
 
     fn matches(&self, other: &TermNode) -> bool {
-        self.head == other.head && self.operands.len() == other.operands.len()
+        self.definition == other.definition && self.operands.len() == other.operands.len()
     }
 
     fn children(&self) -> &[Id] {
@@ -42,19 +45,18 @@ impl Language for TermNode {
     }
 }
 
-/// What is known of a class: its type, by a head that has it, and its value if that is constant.
+/// What is known of a class: its type, and its value if that is constant.
 #[derive(Clone, Debug)]
 pub(super) struct ClassFacts {
-    head: u32,
+    ty: TypeId,
     constant: Option<u64>,
 }
 
-/// The definitions of nodes, each once.
+/// What nodes are, and what is known of all classes together.
 #[derive(Debug, Default)]
 pub(super) struct TermAnalysis {
-    pub(super) heads: Vec<(TermHead, TensorType)>,
-    by_hash: FxHashMap<[u8; 32], u32>,
-    hasher: HeadHasher,
+    definitions: DefinitionTable,
+    types: TypeTable,
     /// The inputs in order.
     inputs: Vec<(TensorType, Id)>,
     /// True if a class has been shown to be two numbers, so that a law was used where it does not hold.
@@ -62,15 +64,12 @@ pub(super) struct TermAnalysis {
 }
 
 impl TermAnalysis {
-    fn head(&mut self, head: TermHead, ty: TensorType) -> u32 {
-        let term = Term { head, operands: Vec::new(), ty };
-        let hash = self.hasher.hash(&term);
-        let next = self.heads.len() as u32;
-        let found = *self.by_hash.entry(hash).or_insert(next);
-        if found == next {
-            self.heads.push((term.head, term.ty));
-        }
-        found
+    pub(super) fn head(&self, node: &TermNode) -> &TermHead {
+        &self.definitions.get(node.definition).head
+    }
+
+    pub(super) fn ty(&self, node: &TermNode) -> &TensorType {
+        self.types.get(self.definitions.get(node.definition).ty)
     }
 }
 
@@ -78,11 +77,12 @@ impl Analysis<TermNode> for TermAnalysis {
     type Data = ClassFacts;
 
     fn make(egraph: &mut EGraph<TermNode, TermAnalysis>, node: &TermNode, _: Id) -> ClassFacts {
-        let constant = match egraph.analysis.heads[node.head as usize].0 {
-            TermHead::Constant(bits) | TermHead::Real(bits) => Some(bits),
+        let Definition { head, ty } = egraph.analysis.definitions.get(node.definition);
+        let constant = match head {
+            TermHead::Constant(bits) | TermHead::Real(bits) => Some(*bits),
             _ => None,
         };
-        ClassFacts { head: node.head, constant }
+        ClassFacts { ty: *ty, constant }
     }
 
     fn merge(&mut self, a: &mut ClassFacts, b: ClassFacts) -> DidMerge {
@@ -123,8 +123,9 @@ impl<'e> EGraphStore<'e> {
     pub(super) fn add_form(&mut self, form: &CanonicalGraph) -> Vec<TermId> {
         let mut ids: FxHashMap<TermId, TermId> = FxHashMap::default();
         for id in form.order() {
-            let mut term = form.term(id).clone();
-            term.operands.iter_mut().for_each(|operand| *operand = ids[operand]);
+            let ty = self.types_mut().intern(form.ty(id));
+            let operands = form.operands(id).iter().map(|operand| ids[operand]).collect();
+            let mut term = Term { head: form.head(id).clone(), operands, ty };
             if let TermHead::Op(op, _) = &term.head
                 && op.is_commutative()
             {
@@ -140,14 +141,32 @@ impl<'e> EGraphStore<'e> {
     }
 
     /// Returns every term of a class that is the result of an op.
-    pub(super) fn op_terms(&self, class: TermId, op: TensorOp) -> Vec<(Attributes, Vec<TermId>)> {
+    pub(super) fn op_terms(&self, class: TermId, op: TensorOp) -> Vec<(Attributes, TermOperands)> {
         let nodes = self.egraph[to_id(class)].nodes.iter().filter(|node| node.kind == op as u16);
         nodes.filter_map(|node| self.of_node(node)).collect()
     }
 
-    pub(super) fn of_node(&self, node: &TermNode) -> Option<(Attributes, Vec<TermId>)> {
-        let (TermHead::Op(_, attributes), _) = &self.egraph.analysis.heads[node.head as usize] else { return None };
-        Some((attributes.clone(), node.operands.iter().map(|&id| from_id(self.egraph.find(id))).collect()))
+    /// Returns the operands of each node of an op in a class.
+    pub(super) fn operands_of_each(&self, class: TermId, op: TensorOp) -> Vec<Vec<TermId>> {
+        let nodes = self.egraph[to_id(class)].nodes.iter().filter(|node| node.kind == op as u16);
+        nodes.map(|node| self.operands(node).collect()).collect()
+    }
+
+    pub(super) fn of_node(&self, node: &TermNode) -> Option<(Attributes, TermOperands)> {
+        let TermHead::Op(_, attributes) = self.egraph.analysis.head(node) else { return None };
+        Some((attributes.clone(), self.operands(node).collect()))
+    }
+
+    fn operands<'n>(&'n self, node: &'n TermNode) -> impl Iterator<Item = TermId> + 'n {
+        node.operands.iter().map(|&id| from_id(self.egraph.find(id)))
+    }
+
+    pub(super) fn type_of(&self, node: &TermNode) -> TypeId {
+        self.egraph.analysis.definitions.get(node.definition).ty
+    }
+
+    fn node_of(&self, id: TermId, op: TensorOp) -> Option<&TermNode> {
+        self.egraph[to_id(id)].nodes.iter().find(|node| node.kind == op as u16)
     }
 
     pub(super) fn class(&self, id: TermId) -> TermId {
@@ -172,17 +191,28 @@ impl TermStore for EGraphStore<'_> {
         true
     }
 
-    fn ty(&self, id: TermId) -> &TensorType {
-        &self.egraph.analysis.heads[self.egraph[to_id(id)].data.head as usize].1
+    fn types(&self) -> &TypeTable {
+        &self.egraph.analysis.types
+    }
+
+    fn types_mut(&mut self) -> &mut TypeTable {
+        &mut self.egraph.analysis.types
+    }
+
+    fn type_id(&self, id: TermId) -> TypeId {
+        self.egraph[to_id(id)].data.ty
     }
 
     fn has_op(&self, id: TermId, op: TensorOp) -> bool {
-        self.egraph[to_id(id)].nodes.iter().any(|node| node.kind == op as u16)
+        self.node_of(id, op).is_some()
     }
 
-    fn op_term(&self, id: TermId, op: TensorOp) -> Option<(Attributes, Vec<TermId>)> {
-        let node = self.egraph[to_id(id)].nodes.iter().find(|node| node.kind == op as u16)?;
-        self.of_node(node)
+    fn operands_of(&self, id: TermId, op: TensorOp) -> Option<TermOperands> {
+        self.node_of(id, op).map(|node| self.operands(node).collect())
+    }
+
+    fn op_term(&self, id: TermId, op: TensorOp) -> Option<(Attributes, TermOperands)> {
+        self.of_node(self.node_of(id, op)?)
     }
 
     fn constant_bits(&self, id: TermId) -> Option<u64> {
@@ -194,9 +224,9 @@ impl TermStore for EGraphStore<'_> {
             TermHead::Op(op, _) => *op as u16,
             _ => NO_OP,
         };
-        let head = self.egraph.analysis.head(term.head, term.ty);
+        let definition = self.egraph.analysis.definitions.intern(Definition { head: term.head, ty: term.ty });
         let operands = term.operands.into_iter().map(to_id).collect();
-        from_id(self.egraph.add(TermNode { kind, head, operands }))
+        from_id(self.egraph.add(TermNode { kind, definition, operands }))
     }
 
     fn compare(&self, a: TermId, b: TermId) -> Ordering {

@@ -5,23 +5,26 @@
 //! whose operands became cheaper are looked at again. It is not always the least, which is as hard as covering sets.
 
 use super::EquivalenceLimits;
-use super::egraph::{NO_OP, TermNode, from_id, to_id};
+use super::egraph::{NO_OP, TermNode, to_id};
 use super::saturate::{TermEGraph, saturate};
 use crate::builder::GraphBuilder;
-use crate::canonical::{IdentityOptions, IdentityStrength, Term, TermHead, TermId, canonicalise};
+use crate::canonical::{IdentityOptions, IdentityStrength, TermHead, canonicalise, restore_term};
 use crate::error::GraphError;
 use crate::graph::{Graph, TensorDef, TensorId, TensorType, TensorValue};
 use crate::op::TensorOp;
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Instant;
 
 /// The cost of computing one op: its operands' types and its own.
 pub type TermCost<'c> = &'c dyn Fn(TensorOp, &[TensorType], &TensorType) -> f64;
 
 /// Returns the cheapest graph found that is equal to a graph over the real numbers, with its cost. Values that are used twice
-/// count once.
+/// count once. Laws are applied for two thirds of [`EquivalenceLimits::time`], and the cheapest graph is looked for in the rest, after
+/// which the graph's canonical form is returned.
 ///
 /// # Errors
 ///
@@ -40,11 +43,13 @@ pub type TermCost<'c> = &'c dyn Fn(TensorOp, &[TensorType], &TensorType) -> f64;
 /// # Ok::<(), polyloom_graph::GraphError>(())
 /// ```
 pub fn best_variant(graph: &Graph, limits: EquivalenceLimits, cost: TermCost<'_>) -> Result<(Graph, f64), GraphError> {
+    let deadline = Instant::now().checked_add(limits.time);
     let form = canonicalise(graph, IdentityOptions::of(IdentityStrength::Mathematics))?;
     let unknown = GraphError::UnknownValue(TensorId(0));
-    let Ok(saturated) = saturate(&[&form], limits, false, false) else { return Err(unknown) };
+    let of_laws = EquivalenceLimits { time: limits.time * 2 / 3, ..limits };
+    let Ok(saturated) = saturate(&[&form], of_laws, false, false) else { return Err(unknown) };
     let egraph = &saturated.runner.egraph;
-    let choices = choose(egraph, cost);
+    let choices = choose(egraph, cost, deadline);
     let mut builder = GraphBuilder::new();
     let mut ids: FxHashMap<Id, TensorId> = FxHashMap::default();
     let names: Vec<String> = graph.inputs().map(|(name, _)| name.to_owned()).collect();
@@ -52,9 +57,9 @@ pub fn best_variant(graph: &Graph, limits: EquivalenceLimits, cost: TermCost<'_>
     for (place, (ty, _)) in form.inputs().enumerate() {
         let input = builder.input(&names[place], ty.dtype, graph_type(graph, place).shape)?;
         let head = TermHead::Input(place as u32);
-        let class = egraph.classes().find(|class| {
-            class.nodes.iter().any(|node| node.kind == NO_OP && egraph.analysis.heads[node.head as usize].0 == head)
-        });
+        let class = egraph
+            .classes()
+            .find(|class| class.nodes.iter().any(|node| node.kind == NO_OP && *egraph.analysis.head(node) == head));
         if let Some(class) = class {
             ids.insert(class.id, input);
         }
@@ -63,8 +68,9 @@ pub fn best_variant(graph: &Graph, limits: EquivalenceLimits, cost: TermCost<'_>
     let mut total = 0.0;
     let mut counted: FxHashSet<Id> = FxHashSet::default();
     for &output in &outputs {
-        if !build(egraph, &choices, output, &mut builder, &mut ids)? {
-            // Choices that were made before others got cheaper lead in a circle.
+        let is_chosen = ids.contains_key(&output) || choices.contains_key(&output);
+        if !is_chosen || !build(egraph, &choices, output, &mut builder, &mut ids)? {
+            // The time was up, or choices that were made before others got cheaper lead in a circle.
             let graph = form.to_graph()?;
             let cost = cost_of(&graph, cost);
             return Ok((graph, cost));
@@ -93,7 +99,7 @@ struct Choice {
     total: f64,
 }
 
-fn choose(egraph: &TermEGraph, cost: TermCost<'_>) -> FxHashMap<Id, Choice> {
+fn choose(egraph: &TermEGraph, cost: TermCost<'_>, deadline: Option<Instant>) -> FxHashMap<Id, Choice> {
     let mut parents: FxHashMap<Id, Vec<Id>> = FxHashMap::default();
     let mut waiting: VecDeque<Id> = VecDeque::new();
     let mut is_waiting: FxHashSet<Id> = FxHashSet::default();
@@ -115,15 +121,15 @@ fn choose(egraph: &TermEGraph, cost: TermCost<'_>) -> FxHashMap<Id, Choice> {
     let mut n_left = 64 * classes.len();
     while let Some(class) = waiting.pop_front() {
         is_waiting.remove(&class);
-        if n_left == 0 {
+        if n_left == 0 || deadline.is_some_and(|deadline| Instant::now() > deadline) {
             break;
         }
         n_left -= 1;
         let mut best = choices.get(&class).cloned();
         let mut is_better = false;
         for node in &egraph[class].nodes {
-            let Some(choice) = choice_of(egraph, &choices, class, node, cost) else { continue };
-            if best.as_ref().is_none_or(|best| choice.total < best.total - 1e-12 * best.total.abs()) {
+            let limit = best.as_ref().map_or(f64::INFINITY, |best| best.total - 1e-12 * best.total.abs());
+            if let Some(choice) = choice_of(egraph, &choices, class, node, cost, limit) {
                 best = Some(choice);
                 is_better = true;
             }
@@ -140,39 +146,43 @@ fn choose(egraph: &TermEGraph, cost: TermCost<'_>) -> FxHashMap<Id, Choice> {
     choices
 }
 
+/// Returns a node as the choice of its class, if it costs less than a limit.
 fn choice_of(
     egraph: &TermEGraph,
     choices: &FxHashMap<Id, Choice>,
     class: Id,
     node: &TermNode,
     cost: TermCost<'_>,
+    limit: f64,
 ) -> Option<Choice> {
+    let operands = node.operands.iter().map(|&operand| choices.get(&egraph.find(operand)));
+    let mut sets: SmallVec<[&Choice; 4]> = operands.collect::<Option<_>>()?;
     let own = own_cost(egraph, node, cost);
-    let operands: Vec<Id> = node.operands.iter().map(|&operand| egraph.find(operand)).collect();
-    let mut sets: Vec<&Choice> = operands.iter().map(|operand| choices.get(operand)).collect::<Option<_>>()?;
-    // A class that needs itself is no way to compute it.
-    if sets.iter().any(|set| set.costs.contains_key(&class)) {
+    // A class that needs itself is no way to compute it. One that costs the limit with one of its operands needs no set of all.
+    if sets.iter().any(|set| set.costs.contains_key(&class) || set.total + own >= limit) {
         return None;
     }
     sets.sort_by_key(|set| std::cmp::Reverse(set.costs.len()));
     let mut costs: FxHashMap<Id, f64> = sets.first().map_or_else(FxHashMap::default, |set| (*set.costs).clone());
+    let mut total = sets.first().map_or(0.0, |set| set.total) + own;
     for set in sets.iter().skip(1) {
         for (&id, &cost) in set.costs.iter() {
-            costs.entry(id).or_insert(cost);
+            costs.entry(id).or_insert_with(|| {
+                total += cost;
+                cost
+            });
         }
     }
     costs.insert(class, own);
-    let mut all: Vec<(Id, f64)> = costs.iter().map(|(&id, &cost)| (id, cost)).collect();
-    all.sort_unstable_by_key(|(id, _)| *id);
-    let total = all.iter().map(|(_, cost)| cost).sum();
-    Some(Choice { node: node.clone(), costs: Rc::new(costs), total })
+    (total < limit).then(|| Choice { node: node.clone(), costs: Rc::new(costs), total })
 }
 
 fn own_cost(egraph: &TermEGraph, node: &TermNode, cost: TermCost<'_>) -> f64 {
-    let (TermHead::Op(op, _), ty) = &egraph.analysis.heads[node.head as usize] else { return 0.0 };
+    let TermHead::Op(op, _) = egraph.analysis.head(node) else { return 0.0 };
+    let ty = egraph.analysis.ty(node);
     let type_of = |&operand: &Id| {
         let nodes = &egraph[egraph.find(operand)].nodes;
-        egraph.analysis.heads[nodes[0].head as usize].1.clone()
+        egraph.analysis.ty(&nodes[0]).clone()
     };
     let types: Vec<TensorType> = node.operands.iter().map(type_of).collect();
     if types.len() > 2 && op.is_associative() {
@@ -218,10 +228,9 @@ fn build(
             stack.extend(missing);
             continue;
         }
-        let (head, ty) = egraph.analysis.heads[choice.node.head as usize].clone();
-        let operands: Vec<TermId> = operands.into_iter().map(from_id).collect();
-        let term = Term { head, operands, ty };
-        let restored = crate::canonical::restore_term(builder, &term, |operand| ids[&to_id(operand)])?;
+        let (head, ty) = (egraph.analysis.head(&choice.node), egraph.analysis.ty(&choice.node));
+        let operands: Vec<TensorId> = operands.iter().map(|operand| ids[operand]).collect();
+        let restored = restore_term(builder, head, ty, &operands)?;
         ids.insert(class, restored);
         is_open.remove(&class);
         stack.pop();

@@ -62,8 +62,7 @@ impl ProofWriter<'_> {
 
     /// Writes a term as it is at the end or the beginning of the steps within it.
     fn text(&self, term: &TreeTerm<TermNode>, is_last: bool, depth: usize) -> String {
-        let (head, _) = &self.analysis.heads[term.node.head as usize];
-        let name = match head {
+        let name = match self.analysis.head(&term.node) {
             TermHead::Input(place) => return format!("x{place}"),
             TermHead::Number(place) => return format!("number{place}"),
             TermHead::Constant(bits) => return format!("{bits:#x}"),

@@ -4,16 +4,20 @@ use super::egraph::{EGraphStore, NO_OP, TermAnalysis, TermNode, from_id, to_id};
 use super::law::{Law, LawSite, laws};
 use super::proof::{ProofStep, steps_of};
 use super::{EquivalenceLimit, EquivalenceLimits};
+use crate::attribute::Attributes;
 use crate::builder::GraphBuilder;
-use crate::canonical::{CanonicalGraph, Term, TermHead, TermId, TermStore, normal, restore_term, view};
+use crate::canonical::{
+    CanonicalGraph, TermHead, TermId, TermOperands, TermStore, TypeId, broadcast, infer_and_make, make, restore_term,
+};
 use crate::error::GraphError;
-use crate::graph::{Graph, TensorId, TensorType};
+use crate::graph::{Graph, TensorId};
 use crate::op::TensorOp;
 use egg::{
     Applier, BackoffScheduler, EGraph, Id, PatternAst, Rewrite, Runner, SearchMatches, Searcher, StopReason, Subst,
     Symbol, Var,
 };
 use rustc_hash::FxHashMap;
+use smallvec::smallvec;
 use std::time::Instant;
 
 /// The most nodes of one op in a class that a law looks at in a round.
@@ -103,42 +107,45 @@ impl Applier<TermNode, TermAnalysis> for LawApplier {
 
 /// Returns terms that a law says are equal to a node, of its type.
 fn apply_to_node(egraph: &mut TermEGraph, law: Option<&'static Law>, node: &TermNode) -> Vec<TermId> {
-    let (TermHead::Op(op, _), ty) = egraph.analysis.heads[node.head as usize].clone() else { return Vec::new() };
+    let TermHead::Op(op, _) = *egraph.analysis.head(node) else { return Vec::new() };
     let mut store = EGraphStore::new(egraph);
+    let ty = store.type_of(node);
     let Some((attributes, operands)) = store.of_node(node) else { return Vec::new() };
     let found = match law {
         Some(law) => {
-            let mut site = LawSite { store: &mut store, op, attributes, operands, ty: ty.clone() };
+            let ty = store.types().get(ty).clone();
+            let mut site = LawSite { store: &mut store, op, attributes, operands: operands.into_vec(), ty };
             (law.apply)(&mut site)
         }
-        None => remade(&mut store, op, operands, attributes, &ty).into_iter().collect(),
+        None => remade(&mut store, op, operands, attributes, ty).into_iter().collect(),
     };
-    found.into_iter().filter_map(|term| of_type(&mut store, term, &ty)).collect()
+    found.into_iter().filter_map(|term| of_type(&mut store, term, ty)).collect()
 }
 
-fn of_type(store: &mut EGraphStore<'_>, term: TermId, ty: &TensorType) -> Option<TermId> {
-    let own = store.ty(term).clone();
-    if own == *ty {
+fn of_type(store: &mut EGraphStore<'_>, term: TermId, ty: TypeId) -> Option<TermId> {
+    if store.type_id(term) == ty {
         return Some(term);
     }
+    let (own, ty) = (store.ty(term), store.types().get(ty));
     let fits = own.dtype == ty.dtype && own.shape.broadcast(&ty.shape).as_ref() == Some(&ty.shape);
-    fits.then(|| view::broadcast(store, term, ty.shape.clone()))
+    let shape = ty.shape.clone();
+    fits.then(|| broadcast(store, term, shape))
 }
 
 /// Makes a node anew, from what is now known of its operands.
 fn remade(
     store: &mut EGraphStore<'_>,
     op: TensorOp,
-    operands: Vec<TermId>,
-    attributes: crate::attribute::Attributes,
-    ty: &TensorType,
+    operands: TermOperands,
+    attributes: Attributes,
+    ty: TypeId,
 ) -> Option<TermId> {
     if operands.len() <= 2 || !op.is_associative() {
-        return Some(normal::make(store, op, operands, attributes, ty.clone()));
+        return Some(make(store, op, operands, attributes, ty));
     }
     let mut chain = operands[0];
     for &operand in &operands[1..] {
-        chain = normal::infer_and_make(store, op, vec![chain, operand], attributes.0.clone())?;
+        chain = infer_and_make(store, op, smallvec![chain, operand], attributes.0.clone())?;
     }
     Some(chain)
 }
@@ -280,7 +287,7 @@ fn restored(
     for (place, (ty, _)) in form.inputs().enumerate() {
         let input = builder.input(&format!("x{place}"), ty.dtype, ty.shape.clone())?;
         let head = TermHead::Input(place as u32);
-        let is_input = |node: &TermNode| node.kind == NO_OP && egraph.analysis.heads[node.head as usize].0 == head;
+        let is_input = |node: &TermNode| node.kind == NO_OP && *egraph.analysis.head(node) == head;
         if let Some(own) = egraph.classes().find(|class| class.nodes.iter().any(is_input)) {
             ids.extend([((own.id, false), input), ((own.id, true), input)]);
         }
@@ -306,10 +313,9 @@ fn restored(
             stack.extend(missing);
             continue;
         }
-        let (head, ty) = egraph.analysis.heads[node.head as usize].clone();
-        let terms: Vec<TermId> = (0..operands.len() as u32).map(TermId).collect();
-        let term = Term { head, operands: terms, ty };
-        let built = restore_term(&mut builder, &term, |place| ids[&operands[place.0 as usize]])?;
+        let (head, ty) = (egraph.analysis.head(node), egraph.analysis.ty(node));
+        let operands: Vec<TensorId> = operands.iter().map(|operand| ids[operand]).collect();
+        let built = restore_term(&mut builder, head, ty, &operands)?;
         ids.insert((id, is_inside), built);
         stack.pop();
     }

@@ -14,6 +14,7 @@ use crate::shape::Dim;
 use crate::specialise::{SymbolValues, specialise};
 use crate::verify::verify;
 use polyloom_ir::Scalar;
+use polyloom_ir::generate::Random;
 
 /// An input on which two graphs differ.
 #[derive(Clone, PartialEq, Debug)]
@@ -68,20 +69,13 @@ enum Distribution {
 const DISTRIBUTIONS: [Distribution; 5] =
     [Distribution::Centred, Distribution::Positive, Distribution::Whole, Distribution::Wide, Distribution::Narrow];
 
-/// A sequence of pseudorandom numbers (SplitMix64), the same for the same seed.
-struct TrialNumbers(u64);
+/// The source of inputs, which gives the same for the same seed.
+struct TrialNumbers(Random);
 
 impl TrialNumbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     /// Returns a number from 0 to 1.
     fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        (self.0.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     fn draw(&mut self, dtype: Scalar, distribution: Distribution) -> f64 {
@@ -219,7 +213,7 @@ impl Trial {
     /// Tries both graphs.
     pub(super) fn run(a: &Graph, b: &Graph, limits: EquivalenceLimits) -> Trial {
         let Some((a, b, is_widened)) = prepare(a, b, limits) else { return Trial::Nothing };
-        let mut random = TrialNumbers(1);
+        let mut random = TrialNumbers(Random::new(1));
         let mut n_compared = 0;
         for _ in 0..limits.trials {
             for distribution in DISTRIBUTIONS {
@@ -232,15 +226,23 @@ impl Trial {
                 if found.is_empty() {
                     continue;
                 }
-                // What a small change of the inputs changes as much is no difference.
-                let near = nudged(&inputs, &mut random);
-                let (Some(near_a), Some(near_b)) = (a.run(&near, &numbers), b.run(&near, &numbers)) else {
+                // What a small change of the inputs changes as much is no difference. One change may happen to alter nothing where large
+                // numbers cancel, whose difference is a few units of their last place or none.
+                let mut near = Vec::with_capacity(N_CHANGES);
+                for _ in 0..N_CHANGES {
+                    let changed = nudged(&inputs, &mut random);
+                    near.extend(a.run(&changed, &numbers).zip(b.run(&changed, &numbers)));
+                }
+                if near.len() < N_CHANGES {
                     continue;
-                };
+                }
                 for (output, element) in found {
                     let value = |tensors: &[DenseTensor]| tensors[output].numbers()[element];
                     let values = [value(&of_a), value(&of_b)];
-                    let change = (values[0] - value(&near_a)).abs().max((values[1] - value(&near_b)).abs());
+                    let change = |(near_a, near_b): &(Vec<DenseTensor>, Vec<DenseTensor>)| {
+                        (values[0] - value(near_a)).abs().max((values[1] - value(near_b)).abs())
+                    };
+                    let change = near.iter().map(change).fold(0.0, f64::max);
                     if (values[0] - values[1]).abs() > 30.0 * change {
                         let counterexample = Counterexample { inputs, numbers, output, element, values };
                         return Trial::Different(Box::new(counterexample));
@@ -251,6 +253,9 @@ impl Trial {
         if n_compared == 0 { Trial::Nothing } else { Trial::Alike }
     }
 }
+
+/// The changes of inputs that are tried where results differ.
+const N_CHANGES: usize = 8;
 
 /// The largest number that is compared.
 const LARGEST: f64 = 1e12;
@@ -290,7 +295,7 @@ pub(super) fn measure(a: &Graph, b: &Graph, limits: EquivalenceLimits) -> Option
     if a.n_elements().max(b.n_elements()) > limits.elements {
         return None;
     }
-    let mut random = TrialNumbers(1);
+    let mut random = TrialNumbers(Random::new(1));
     let mut deviation = FloatDeviation { relative: 0.0, n_elements: 0 };
     for distribution in [Distribution::Centred, Distribution::Positive] {
         let inputs = a.draw(&mut random, distribution)?;

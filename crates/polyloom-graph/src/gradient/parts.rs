@@ -5,7 +5,6 @@
 
 use super::expression::TensorExpr;
 use crate::attribute::AttributeValue;
-use crate::decompose::build::ints;
 use crate::graph::TensorType;
 use crate::op::TensorOp;
 use crate::shape::{Dim, Shape};
@@ -22,11 +21,11 @@ impl<'g> SlicePart<'g> {
     /// Returns the part that a slice in steps of 1 takes of its operand, given the cotangent of the slice; `None` for other ops.
     pub(super) fn of_slice(op: TensorOp, attributes: &[AttributeValue], g: TensorExpr<'g>) -> Option<SlicePart<'g>> {
         let (TensorOp::Slice, [starts, AttributeValue::Shape(sizes), steps]) = (op, attributes) else { return None };
-        let is_dense = ints(steps).iter().zip(&sizes.0).all(|(&step, size)| step == 1 || *size == Dim::Static(1));
+        let is_dense = steps.ints().iter().zip(&sizes.0).all(|(&step, size)| step == 1 || *size == Dim::Static(1));
         if !is_dense || sizes.0.contains(&Dim::Static(0)) {
             return None;
         }
-        let starts = ints(starts).into_iter().map(u64::try_from).collect::<Result<_, _>>().ok()?;
+        let starts = starts.ints().into_iter().map(u64::try_from).collect::<Result<_, _>>().ok()?;
         Some(SlicePart { starts, value: g })
     }
 

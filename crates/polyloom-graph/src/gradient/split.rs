@@ -69,7 +69,7 @@ impl KeptValues<'_> {
     fn find(joint: &Graph, cotangents: &[TensorId], gradients: &[TensorId], max_bytes: u64) -> Vec<TensorId> {
         let mut search = KeptValues { joint, is_back: Vec::new(), flops: Vec::new() };
         for (id, value) in joint.iter() {
-            let operands = operands_of(value);
+            let operands = value.operands();
             let is_back = cotangents.contains(&id) || operands.iter().any(|&operand| search.is_back(operand));
             search.is_back.push(is_back);
             let own = value_flops(value);
@@ -123,7 +123,7 @@ impl KeptValues<'_> {
                 kept.push(id);
                 continue;
             }
-            operands_of(value).iter().for_each(|operand| is_needed[operand.0 as usize] = true);
+            value.operands().iter().for_each(|operand| is_needed[operand.0 as usize] = true);
         }
         kept.reverse();
         kept
@@ -143,13 +143,6 @@ impl KeptValues<'_> {
         let types: Vec<TensorType> = types.collect();
         let flops = op.cost(&types, &attributes.0, ty).map_or(0, |cost| cost.flops + cost.bytes_read);
         flops as f64 / self.n_bytes(id).max(1) as f64
-    }
-}
-
-fn operands_of(value: &TensorValue) -> &[TensorId] {
-    match &value.def {
-        TensorDef::Op { operands, .. } => operands,
-        _ => &[],
     }
 }
 
@@ -177,7 +170,7 @@ fn extract(graph: &Graph, inputs: &[TensorId], outputs: &[TensorId]) -> Result<G
     }
     for (id, value) in graph.iter().collect::<Vec<_>>().into_iter().rev() {
         if is_used[id.0 as usize] && new_ids[id.0 as usize].is_none() {
-            operands_of(value).iter().for_each(|operand| is_used[operand.0 as usize] = true);
+            value.operands().iter().for_each(|operand| is_used[operand.0 as usize] = true);
         }
     }
     for (id, value) in graph.iter() {

@@ -7,7 +7,8 @@ use crate::decompose::decompose_values;
 use crate::error::GraphError;
 use crate::graph::{Graph, TensorDef, TensorId};
 use crate::op::{TensorKernelKind, TensorOp};
-use crate::prune::prune;
+use crate::prune::{prune, used_values};
+use crate::recipe::ProgramReaders;
 use crate::registry::{KernelEntry, KernelForm, KernelRegistry, KernelSignature};
 use crate::specialise::specialise;
 use rustc_hash::FxHashMap;
@@ -30,6 +31,7 @@ pub(super) struct PathForm {
     pub(super) nodes: Vec<FormNode>,
     /// The values that each composite op which was taken apart has become.
     pub(super) parts: Vec<Vec<u32>>,
+    pub(super) readers: ProgramReaders,
     /// The predicted times of groups, by backend and nodes.
     pub(super) group_times: FxHashMap<(Backend, Vec<u32>), StepTime>,
 }
@@ -201,24 +203,23 @@ impl PathForm {
         }
         let text: Arc<str> = program.to_string().into();
         let parts = parts.into_values().collect();
-        let group_times = FxHashMap::default();
-        Ok(Some(PathForm { program, known, text, keeps_bits: variant.keeps_bits, values, nodes, parts, group_times }))
+        Ok(Some(PathForm {
+            readers: ProgramReaders::of(&known),
+            program,
+            known,
+            text,
+            keeps_bits: variant.keeps_bits,
+            values,
+            nodes,
+            parts,
+            group_times: FxHashMap::default(),
+        }))
     }
 }
 
 /// Removes what no output depends on, with the origins of what stays.
 fn pruned(program: &Graph, origins: &[Option<TensorId>]) -> Result<(Graph, Vec<Option<TensorId>>), GraphError> {
-    let mut is_used = vec![false; program.values.len()];
-    program.outputs.iter().for_each(|output| is_used[output.0 as usize] = true);
-    for (index, value) in program.values.iter().enumerate().rev() {
-        match &value.def {
-            TensorDef::Input(_) => is_used[index] = true,
-            TensorDef::Op { operands, .. } if is_used[index] => {
-                operands.iter().for_each(|operand| is_used[operand.0 as usize] = true);
-            }
-            _ => {}
-        }
-    }
+    let is_used = used_values(program)?;
     let kept = origins.iter().zip(&is_used).filter(|(_, is_used)| **is_used).map(|(origin, _)| *origin);
     Ok((prune(program)?, kept.collect()))
 }

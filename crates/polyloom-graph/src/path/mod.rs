@@ -18,20 +18,21 @@ mod prefix;
 mod search;
 
 use crate::backend::Residence;
-use crate::cost::{MachineCosts, PredictedTime, StepTime, group_time, monolithic_time};
+use crate::cost::{GroupWork, MachineCosts, PredictedTime, StepTime, monolithic_time};
 use crate::error::GraphError;
-use crate::graph::Graph;
+use crate::graph::{Graph, TensorDef};
 use crate::plan::PlanOptions;
 use crate::recipe::{KernelGroup, Recipe, RecipeStep};
 use crate::registry::{KernelForm, KernelRegistry};
 use crate::specialise::SymbolValues;
 use form::{FormQueue, PathForm};
 use prefix::{PathPrefix, SearchCosts};
-use rustc_hash::{FxHashSet, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use search::FormSearch;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The prefixes that are continued before the first path is given, so that of a small graph's paths the best comes first.
@@ -186,6 +187,7 @@ pub struct PathGenerator<'r> {
     turn: usize,
     waiting: BinaryHeap<WaitingPath>,
     seen: FxHashSet<u64>,
+    works: GroupWorks,
     n_found: usize,
     n_given: usize,
     n_dominated: usize,
@@ -213,6 +215,7 @@ impl<'r> PathGenerator<'r> {
             turn: 0,
             waiting: BinaryHeap::new(),
             seen: FxHashSet::default(),
+            works: GroupWorks::default(),
             n_found: 0,
             n_given: 0,
             n_dominated: 0,
@@ -280,7 +283,7 @@ impl<'r> PathGenerator<'r> {
             self.n_redundant += 1;
             return Ok(());
         }
-        let predicted = predict(&recipe, form, &self.costs.machine, &self.request.plan_options)?;
+        let predicted = predict(&recipe, form, &mut self.works, &self.costs.machine, &self.request.plan_options)?;
         let path = ComputePath { recipe, predicted };
         self.waiting.push(WaitingPath { ns: path.predicted.total_ns(), serial: self.n_found, path });
         self.n_found += 1;
@@ -367,14 +370,19 @@ impl Iterator for PathGenerator<'_> {
     }
 }
 
+/// The work of the groups that have been planned, each by its graph without the names of its inputs. Models repeat their layers, and forms and
+/// backends share most of their groups, so that most have been planned before.
+type GroupWorks = FxHashMap<Graph, GroupWork>;
+
 /// Predicts the time of a recipe of a form, whose groups are planned once.
 fn predict(
     recipe: &Recipe,
     form: &mut PathForm,
+    works: &mut GroupWorks,
     costs: &MachineCosts,
     options: &PlanOptions,
 ) -> Result<PredictedTime, GraphError> {
-    let PathForm { known, values, nodes, group_times, .. } = form;
+    let PathForm { known, readers, values, nodes, group_times, .. } = form;
     let mut of_group = |group: &KernelGroup| -> Result<StepTime, GraphError> {
         let first = group.nodes.first().and_then(|&node| values[node as usize].node);
         if let (KernelForm::Monolithic, Some(node)) = (group.form, first) {
@@ -384,7 +392,18 @@ fn predict(
         if let Some(time) = group_times.get(&key) {
             return Ok(*time);
         }
-        let time = group_time(known, group, costs, options)?;
+        let part = readers.extract(known, &group.nodes)?.graph;
+        let unnamed = without_names(part.clone());
+        let time = match works.get(&unnamed) {
+            Some(work) => work.time(group.backend, costs),
+            None => {
+                // The groups of the search have the parameters that all kernels have before they are tuned.
+                let work = GroupWork::of(&part, &group.parameters.plan_options(options))?;
+                let time = work.time(group.backend, costs);
+                works.insert(unnamed, work);
+                time
+            }
+        };
         group_times.insert(key, time);
         Ok(time)
     };
@@ -396,4 +415,14 @@ fn predict(
         RecipeStep::Run(group) => of_group(group),
     });
     Ok(PredictedTime { steps: steps.collect::<Result<_, _>>()? })
+}
+
+fn without_names(mut graph: Graph) -> Graph {
+    let none: Arc<str> = Arc::from("");
+    for value in &mut graph.values {
+        if let TensorDef::Input(name) = &mut value.def {
+            *name = none.clone();
+        }
+    }
+    graph
 }

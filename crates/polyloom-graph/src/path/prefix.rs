@@ -170,27 +170,45 @@ impl PathPrefix {
     /// Returns the prefix with a move for the next node.
     pub(super) fn with(&self, form: &PathForm, costs: &SearchCosts, chosen: PathMove) -> Option<PathPrefix> {
         let effects = self.effects(form, costs, chosen)?;
-        let node = &form.nodes[self.group_of.len()];
         let mut next = self.clone();
-        next.take(effects.fetched);
-        next.values[node.id as usize] = effects.state;
-        let place = chosen.join.unwrap_or(next.groups.len() as u32);
-        next.group_of.push(place);
-        let has_grown = chosen.join.is_none_or(|group| self.groups[group as usize].needs != effects.group.needs);
+        next.apply(form, chosen, effects);
+        Some(next)
+    }
+
+    /// Makes the cheapest of some moves for the next node. Returns `None` if none can be made.
+    pub(super) fn make_cheapest(
+        &mut self,
+        form: &PathForm,
+        costs: &SearchCosts,
+        moves: impl Iterator<Item = PathMove>,
+    ) -> Option<()> {
+        let timed = moves.filter_map(|chosen| Some((chosen, self.effects(form, costs, chosen)?)));
+        let (chosen, effects) = timed.min_by(|a, b| a.1.fetched.ns.total_cmp(&b.1.fetched.ns))?;
+        self.apply(form, chosen, effects);
+        Some(())
+    }
+
+    fn apply(&mut self, form: &PathForm, chosen: PathMove, effects: MoveEffects) {
+        let node = &form.nodes[self.group_of.len()];
+        self.take(effects.fetched);
+        self.values[node.id as usize] = effects.state;
+        let place = chosen.join.unwrap_or(self.groups.len() as u32);
+        self.group_of.push(place);
         match chosen.join {
-            Some(group) => next.groups[group as usize] = Arc::new(effects.group),
-            None => next.groups.push(Arc::new(effects.group)),
-        }
-        if has_grown && chosen.join.is_some() {
-            // Whoever waits for this group now waits for what it has come to wait for.
-            let needs = next.groups[place as usize].needs.clone();
-            for other in &mut next.groups {
-                if other.needs(place) {
-                    add_bits(&mut Arc::make_mut(other).needs, &needs);
+            Some(group) => {
+                let before = std::mem::replace(&mut self.groups[group as usize], Arc::new(effects.group));
+                if before.needs != self.groups[group as usize].needs {
+                    // Whoever waits for this group now waits for what it has come to wait for.
+                    let needs = self.groups[place as usize].needs.clone();
+                    for other in &mut self.groups {
+                        if other.needs(place) {
+                            add_bits(&mut Arc::make_mut(other).needs, &needs);
+                        }
+                    }
                 }
             }
+            None => self.groups.push(Arc::new(effects.group)),
         }
-        Some(next)
     }
 
     fn effects(&self, form: &PathForm, costs: &SearchCosts, chosen: PathMove) -> Option<MoveEffects> {

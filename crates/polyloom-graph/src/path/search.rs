@@ -128,9 +128,7 @@ impl FormSearch {
                 is_own && (fuses || chosen.join.is_none() || choice.form == KernelForm::Monolithic)
             };
             let moves = prefix.moves(&self.form).into_iter().filter(is_allowed);
-            let timed = moves.filter_map(|chosen| Some((prefix.cost_of(&self.form, costs, chosen)?, chosen)));
-            let (_, best) = timed.min_by(|a, b| a.0.total_cmp(&b.0))?;
-            prefix = prefix.with(&self.form, costs, best)?;
+            prefix.make_cheapest(&self.form, costs, moves)?;
         }
         Some(prefix)
     }

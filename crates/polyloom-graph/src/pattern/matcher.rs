@@ -3,12 +3,13 @@
 use super::{Bindings, Pattern, PatternIndex, PatternMatch};
 use crate::attribute::{AttributeValue, Attributes};
 use crate::builder::convert;
-use crate::canonical::{TermHead, TermId, TermStore, normal};
+use crate::canonical::{TermHead, TermId, TermOperands, TermStore};
 use crate::graph::TensorType;
 use crate::op::TensorOp;
 use crate::shape::{Dim, Shape};
 use polyloom_ir::Scalar;
 use rustc_hash::FxHashMap;
+use smallvec::smallvec;
 
 /// Matches a pattern whose root is a term.
 pub(super) fn match_at(index: &PatternIndex, pattern: &Pattern, candidate: TermId) -> Option<PatternMatch> {
@@ -23,7 +24,7 @@ pub(super) fn match_at(index: &PatternIndex, pattern: &Pattern, candidate: TermI
     // A number of elements may be a constant, which matches may share.
     let is_inside = |id: &TermId, term: &TermId| {
         let is_op = |head: &TermHead| matches!(head, TermHead::Op(..));
-        is_op(&pattern.form.term(*id).head) && is_op(&index.form.term(*term).head)
+        is_op(pattern.form.head(*id)) && is_op(index.form.head(*term))
     };
     let mut inside: Vec<_> =
         terms.iter().filter(|(id, term)| is_inside(id, term)).map(|(_, term)| index.ids[term]).collect();
@@ -66,14 +67,14 @@ impl Matcher<'_> {
         let saved = self.state.clone();
         if self.match_head(wanted, term) {
             self.state.terms.insert(wanted, term);
-            let of_wanted = self.pattern.form.term(wanted).operands.clone();
-            let of_term = self.index.form.term(term).operands.clone();
+            let of_wanted = TermOperands::from_slice(self.pattern.form.operands(wanted));
+            let of_term = TermOperands::from_slice(self.index.form.operands(term));
             let is_count = self.state.counts.len() > saved.counts.len();
-            let is_input = matches!(self.pattern.form.term(wanted).head, TermHead::Input(_));
-            let orders: Vec<Vec<TermId>> = match self.pattern.form.term(wanted).head {
-                _ if is_count || is_input => vec![Vec::new()],
+            let is_input = matches!(*self.pattern.form.head(wanted), TermHead::Input(_));
+            let orders: Vec<TermOperands> = match *self.pattern.form.head(wanted) {
+                _ if is_count || is_input => vec![TermOperands::new()],
                 TermHead::Op(op, _) if op.is_commutative() && of_term.len() == 2 => {
-                    vec![of_term.clone(), vec![of_term[1], of_term[0]]]
+                    vec![of_term.clone(), smallvec![of_term[1], of_term[0]]]
                 }
                 _ => vec![of_term],
             };
@@ -93,27 +94,28 @@ impl Matcher<'_> {
 
     fn match_head(&mut self, wanted: TermId, term: TermId) -> bool {
         let pattern = &self.pattern.form;
-        let (of_wanted, of_term) = (pattern.term(wanted), self.index.form.term(term));
-        match (&of_wanted.head, &of_term.head) {
+        let form = &self.index.form;
+        let (of_wanted, of_term) = (pattern.operands(wanted), form.operands(term));
+        match (pattern.head(wanted), form.head(term)) {
             (TermHead::Input(_), _) => {
                 let (wanted, own) = (pattern.ty(wanted).clone(), self.index.type_of(term).clone());
                 self.match_dtype(wanted.dtype, own.dtype)
                     && (wanted.shape.rank() == 0 || self.match_shape(&wanted.shape, &own.shape))
             }
             (TermHead::Constant(wanted_bits), TermHead::Constant(bits)) => {
-                let (wanted, own) = (of_wanted.ty.dtype, of_term.ty.dtype);
+                let (wanted, own) = (pattern.ty(wanted).dtype, self.index.type_of(term).dtype);
                 self.match_dtype(wanted, own) && convert(wanted, *wanted_bits, own) == *bits
             }
             (TermHead::Op(TensorOp::ElementCount, attributes), TermHead::Constant(bits)) => {
-                let value = f64::from_bits(convert(of_term.ty.dtype, *bits, Scalar::F64));
-                let axes = normal::axes_of(&attributes.0[0]);
-                self.state.counts.push((of_wanted.operands[0], axes, value));
-                self.match_dtype(of_wanted.ty.dtype, of_term.ty.dtype)
+                let value = f64::from_bits(convert(self.index.type_of(term).dtype, *bits, Scalar::F64));
+                let axes = attributes.0[0].axes();
+                self.state.counts.push((of_wanted[0], axes, value));
+                self.match_dtype(pattern.ty(wanted).dtype, self.index.type_of(term).dtype)
             }
             (TermHead::Op(wanted_op, wanted_attributes), TermHead::Op(op, attributes)) => {
                 wanted_op == op
-                    && of_wanted.operands.len() == of_term.operands.len()
-                    && self.match_dtype(of_wanted.ty.dtype, of_term.ty.dtype)
+                    && of_wanted.len() == of_term.len()
+                    && self.match_dtype(pattern.ty(wanted).dtype, self.index.type_of(term).dtype)
                     && self.match_attributes(wanted_attributes, attributes)
             }
             _ => false,

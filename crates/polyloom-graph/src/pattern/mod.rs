@@ -51,7 +51,7 @@ impl Pattern {
         let wrong = |reason: &str| GraphError::Evaluation(format!("a pattern {reason}"));
         let form = search_form(graph)?;
         let &[root] = form.outputs() else { return Err(wrong("has one output")) };
-        let TermHead::Op(root_op, _) = form.term(root).head else { return Err(wrong("computes something")) };
+        let TermHead::Op(root_op, _) = *form.head(root) else { return Err(wrong("computes something")) };
         if replacement.inputs().count() != graph.inputs().count() || replacement.outputs.len() != 1 {
             return Err(wrong("and its replacement have the same inputs and one output"));
         }
@@ -110,7 +110,7 @@ impl PatternIndex {
         replace::rename_inputs(&mut restored, graph);
         let mut by_op: FxHashMap<TensorOp, Vec<TermId>> = FxHashMap::default();
         for id in form.order() {
-            if let TermHead::Op(op, _) = form.term(id).head {
+            if let TermHead::Op(op, _) = *form.head(id) {
                 by_op.entry(op).or_default().push(id);
             }
         }

@@ -41,7 +41,11 @@ impl PatternIndex {
             };
             let new = match replaced {
                 Some(new) => new,
-                None => restore_term(&mut builder, self.form.term(term), |operand| new_ids[&self.ids[&operand]])?,
+                None => {
+                    let operands = self.form.operands(term);
+                    let operands: Vec<TensorId> = operands.iter().map(|operand| new_ids[&self.ids[operand]]).collect();
+                    restore_term(&mut builder, self.form.head(term), self.type_of(term), &operands)?
+                }
             };
             new_ids.insert(old, new);
         }

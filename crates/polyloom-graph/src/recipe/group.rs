@@ -3,7 +3,8 @@
 use super::KernelGroup;
 use crate::error::GraphError;
 use crate::graph::{Graph, TensorDef, TensorId, TensorValue};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 /// The graph that a group computes, with what its inputs and outputs are in the program.
 #[derive(Clone, PartialEq, Debug)]
@@ -23,27 +24,45 @@ impl KernelGroup {
     ///
     /// [`GraphError::UnknownValue`] if a node is no value of the program.
     pub fn graph(&self, program: &Graph) -> Result<GroupGraph, GraphError> {
-        let nodes: Vec<TensorId> = self.nodes.iter().map(|&node| TensorId(node)).collect();
-        let mut is_inside = vec![false; program.values.len()];
-        for &node in &nodes {
-            *is_inside.get_mut(node.0 as usize).ok_or(GraphError::UnknownValue(node))? = true;
-        }
-        let mut is_read = vec![false; program.values.len()];
-        for (id, value) in program.iter() {
-            if let TensorDef::Op { operands, .. } = &value.def
-                && !is_inside[id.0 as usize]
-            {
-                operands.iter().for_each(|operand| is_read[operand.0 as usize] = true);
+        ProgramReaders::of(program).extract(program, &self.nodes)
+    }
+}
+
+/// The nodes that read each value of a program, by which its groups are taken out of it in the time of their own size.
+pub(crate) struct ProgramReaders {
+    of_values: Vec<SmallVec<[u32; 4]>>,
+    is_output: Vec<bool>,
+}
+
+impl ProgramReaders {
+    pub(crate) fn of(program: &Graph) -> ProgramReaders {
+        let mut readers = ProgramReaders {
+            of_values: vec![SmallVec::new(); program.values.len()],
+            is_output: vec![false; program.values.len()],
+        };
+        for (id, _) in program.iter() {
+            for operand in operands_of(program, id) {
+                readers.of_values[operand.0 as usize].push(id.0);
             }
         }
-        program.outputs.iter().for_each(|output| is_read[output.0 as usize] = true);
+        program.outputs.iter().for_each(|output| readers.is_output[output.0 as usize] = true);
+        readers
+    }
+
+    /// Returns nodes as a graph of their own.
+    pub(crate) fn extract(&self, program: &Graph, nodes: &[u32]) -> Result<GroupGraph, GraphError> {
+        if let Some(&unknown) = nodes.iter().find(|&&node| node as usize >= program.values.len()) {
+            return Err(GraphError::UnknownValue(TensorId(unknown)));
+        }
+        let inside: FxHashSet<u32> = nodes.iter().copied().collect();
+        let nodes: Vec<TensorId> = nodes.iter().map(|&node| TensorId(node)).collect();
         let mut extractor = Extractor { program, graph: Graph::default(), new_ids: FxHashMap::default() };
         let mut inputs = Vec::new();
         let mut outputs = Vec::new();
         // Inputs come first, because those who call the graph count them.
         for &node in &nodes {
             for &operand in operands_of(program, node) {
-                let is_outside = !is_inside[operand.0 as usize] && !is_scalar_source(program, operand);
+                let is_outside = !inside.contains(&operand.0) && !is_scalar_source(program, operand);
                 if is_outside && !extractor.new_ids.contains_key(&operand) {
                     inputs.push(operand);
                     let name = format!("v{}", operand.0);
@@ -59,7 +78,8 @@ impl KernelGroup {
                 }
             }
             extractor.push_op(node)?;
-            if is_read[node.0 as usize] {
+            let place = node.0 as usize;
+            if self.is_output[place] || self.of_values[place].iter().any(|reader| !inside.contains(reader)) {
                 outputs.push(node);
             }
         }
@@ -93,12 +113,9 @@ impl Extractor<'_> {
     }
 }
 
-/// Returns the operands of an op; nothing else has any.
+/// Returns the operands of a value that there is.
 pub(crate) fn operands_of(program: &Graph, id: TensorId) -> &[TensorId] {
-    match program.value(id).map(|value| &value.def) {
-        Some(TensorDef::Op { operands, .. }) => operands,
-        _ => &[],
-    }
+    program.value(id).map_or(&[], TensorValue::operands)
 }
 
 /// Returns true for constants and numbers, which are everywhere.

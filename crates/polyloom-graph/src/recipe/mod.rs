@@ -14,6 +14,7 @@ mod verify;
 
 pub use error::RecipeError;
 pub use group::GroupGraph;
+pub(crate) use group::ProgramReaders;
 pub use parameter::KernelParameters;
 pub use verify::VerifiedRecipe;
 

@@ -223,27 +223,27 @@ pub(crate) fn evaluate_op(
     let extents = ty.shape.as_static().ok_or_else(unknown)?;
     let bits = match (op, op.info().definition) {
         (_, OpDefinition::Scalar(_)) => elementwise::evaluate(op, operands, &extents, ty.dtype)?,
-        (TensorOp::Sum | TensorOp::Prod, _) => reduce::evaluate_sum(op, operands[0], &ints(&attributes[0])),
+        (TensorOp::Sum | TensorOp::Prod, _) => reduce::evaluate_sum(op, operands[0], &attributes[0].ints()),
         (TensorOp::Max | TensorOp::Min | TensorOp::All | TensorOp::Any, _) => {
-            reduce::evaluate_extremum(op, operands[0], &ints(&attributes[0]))
+            reduce::evaluate_extremum(op, operands[0], &attributes[0].ints())
         }
         (TensorOp::Argmax | TensorOp::Argmin, _) => reduce::evaluate_index(op, operands[0], &attributes[0]),
-        (TensorOp::Cumsum | TensorOp::Cumprod, _) => scan::evaluate_blocks(op, operands[0], &ints(&attributes[0])),
-        (TensorOp::Cummax | TensorOp::Cummin, _) => scan::evaluate_extremum(op, operands[0], &ints(&attributes[0])),
-        (TensorOp::LinearRecurrence, _) => scan::evaluate_recurrence(operands, &ints(&attributes[0]), &extents),
+        (TensorOp::Cumsum | TensorOp::Cumprod, _) => scan::evaluate_blocks(op, operands[0], &attributes[0].ints()),
+        (TensorOp::Cummax | TensorOp::Cummin, _) => scan::evaluate_extremum(op, operands[0], &attributes[0].ints()),
+        (TensorOp::LinearRecurrence, _) => scan::evaluate_recurrence(operands, &attributes[0].ints(), &extents),
         (TensorOp::MatMul, _) => matmul::evaluate(operands[0], operands[1], &extents),
         (TensorOp::Attention, _) => attention::evaluate(operands, attributes, &extents)?,
         (TensorOp::Contract, _) => {
-            matmul::contract(operands[0], operands[1], [0, 1, 2].map(|index| ints(&attributes[index])), &extents)
+            matmul::contract(operands[0], operands[1], [0, 1, 2].map(|index| attributes[index].ints()), &extents)
         }
-        (TensorOp::Gather, _) => indexing::gather(operands[0], operands[1], &ints(&attributes[0]), &extents),
-        (TensorOp::ScatterAdd, _) => indexing::scatter_add(operands, &ints(&attributes[0]))?,
-        (TensorOp::SortKeys, _) => indexing::sort_keys(operands[0], &ints(&attributes[0])),
+        (TensorOp::Gather, _) => indexing::gather(operands[0], operands[1], &attributes[0].ints(), &extents),
+        (TensorOp::ScatterAdd, _) => indexing::scatter_add(operands, &attributes[0].ints())?,
+        (TensorOp::SortKeys, _) => indexing::sort_keys(operands[0], &attributes[0].ints()),
         (TensorOp::Contiguous, _) => operands[0].bits.clone(),
-        (TensorOp::Concat, _) => movement::concat(operands, &ints(&attributes[0]), &extents),
+        (TensorOp::Concat, _) => movement::concat(operands, &attributes[0].ints(), &extents),
         (TensorOp::Pad, _) => movement::pad(operands[0], attributes, &extents),
-        (TensorOp::Iota, _) => movement::iota(&extents, &ints(&attributes[1]), ty.dtype),
-        (TensorOp::ElementCount, _) => movement::element_count(operands[0], &ints(&attributes[0]), ty.dtype),
+        (TensorOp::Iota, _) => movement::iota(&extents, &attributes[1].ints(), ty.dtype),
+        (TensorOp::ElementCount, _) => movement::element_count(operands[0], &attributes[0].ints(), ty.dtype),
         (TensorOp::Rand | TensorOp::Randn, _) => random::evaluate(op, operands[0], &extents, ty.dtype)?,
         (_, OpDefinition::View) => {
             let layout = movement::view(op, &operands[0].layout(), attributes, &extents).ok_or_else(unknown)?;
@@ -252,12 +252,4 @@ pub(crate) fn evaluate_op(
         _ => return Err(unknown()),
     };
     Ok(DenseTensor { dtype: ty.dtype, extents, bits })
-}
-
-pub(crate) fn ints(attribute: &AttributeValue) -> Vec<i64> {
-    match attribute {
-        AttributeValue::Ints(values) => values.clone(),
-        AttributeValue::Int(value) => vec![*value],
-        _ => Vec::new(),
-    }
 }

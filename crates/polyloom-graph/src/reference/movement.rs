@@ -1,6 +1,6 @@
 //! Views and ops that move elements.
 
-use super::{DenseTensor, ints};
+use super::DenseTensor;
 use crate::attribute::AttributeValue;
 use crate::builder::convert;
 use crate::layout::Layout;
@@ -11,12 +11,10 @@ use polyloom_ir::Scalar;
 pub(super) fn view(op: TensorOp, operand: &Layout, attributes: &[AttributeValue], extents: &[u64]) -> Option<Layout> {
     Some(match op {
         TensorOp::Reshape => Layout::dense(extents),
-        TensorOp::Permute => {
-            operand.permuted(&ints(&attributes[0]).iter().map(|&axis| axis as usize).collect::<Vec<usize>>())
-        }
-        TensorOp::Slice => operand.sliced(&ints(&attributes[0]), extents, &ints(&attributes[2])),
+        TensorOp::Permute => operand.permuted(&attributes[0].axes()),
+        TensorOp::Slice => operand.sliced(&attributes[0].ints(), extents, &attributes[2].ints()),
         TensorOp::Flip => {
-            let axes = ints(&attributes[0]);
+            let axes = attributes[0].ints();
             let is_flipped = |axis: usize| axes.contains(&(axis as i64));
             let last = |axis: usize| if is_flipped(axis) { extents[axis] as i64 - 1 } else { 0 };
             let step = |axis: usize| if is_flipped(axis) { -1 } else { 1 };
@@ -25,8 +23,8 @@ pub(super) fn view(op: TensorOp, operand: &Layout, attributes: &[AttributeValue]
         }
         TensorOp::BroadcastTo => operand.broadcast_to(extents),
         TensorOp::Windows => {
-            let axes: Vec<usize> = ints(&attributes[0]).iter().map(|&axis| axis as usize).collect();
-            operand.windows(&axes, extents, &ints(&attributes[2]), &ints(&attributes[3]))
+            let axes: Vec<usize> = attributes[0].axes();
+            operand.windows(&axes, extents, &attributes[2].ints(), &attributes[3].ints())
         }
         _ => return None,
     })
@@ -59,7 +57,7 @@ pub(super) fn concat(operands: &[&DenseTensor], axis: &[i64], extents: &[u64]) -
 pub(super) fn pad(x: &DenseTensor, attributes: &[AttributeValue], extents: &[u64]) -> Vec<u64> {
     let AttributeValue::Float(value) = attributes[1] else { return Vec::new() };
     let mut results = vec![convert(Scalar::F64, value.to_bits(), x.dtype); n_elements(extents)];
-    let starts: Vec<i64> = ints(&attributes[0]).chunks(2).map(|widths| widths[0]).collect();
+    let starts: Vec<i64> = attributes[0].ints().chunks(2).map(|widths| widths[0]).collect();
     place_into(&mut results, extents, x, &starts);
     results
 }

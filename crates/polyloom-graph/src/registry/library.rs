@@ -76,20 +76,12 @@ fn is_exact(op: TensorOp) -> bool {
 
 fn numpy_name(op: TensorOp) -> Option<&'static str> {
     Some(match op {
-        Op::Asin => "arcsin",
-        Op::Acos => "arccos",
-        Op::Atan => "arctan",
-        Op::Atan2 => "arctan2",
-        Op::Asinh => "arcsinh",
-        Op::Acosh => "arccosh",
-        Op::Atanh => "arctanh",
-        Op::Cast => "astype",
+        // NumPy has these by another name, which is the first alias of the op.
+        Op::Asin | Op::Acos | Op::Atan | Op::Atan2 | Op::Asinh | Op::Acosh | Op::Atanh => op.info().aliases.first()?,
+        Op::Cast | Op::Transpose | Op::Gather | Op::Concat => op.info().aliases.first()?,
         Op::Permute => "transpose",
-        Op::Transpose => "swapaxes",
         Op::Slice => "ndarray.__getitem__",
         Op::Contiguous => "ascontiguousarray",
-        Op::Gather => "take_along_axis",
-        Op::Concat => "concatenate",
         Op::Cummax => "maximum.accumulate",
         Op::Cummin => "minimum.accumulate",
         Op::Bitcast => "ndarray.view",

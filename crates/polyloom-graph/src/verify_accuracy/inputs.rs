@@ -8,7 +8,7 @@ use crate::builder::convert;
 use crate::error::GraphError;
 use crate::graph::{Graph, TensorDef, TensorId, TensorType};
 use crate::op::TensorOp;
-use crate::reference::{DenseTensor, ints};
+use crate::reference::DenseTensor;
 use polyloom_ir::Scalar;
 use polyloom_ir::generate::Random;
 use std::fmt;
@@ -151,7 +151,7 @@ fn input_roles(graph: &Graph) -> Vec<InputRole> {
         let own = roles[id.0 as usize];
         let (place, role) = match op {
             TensorOp::Gather | TensorOp::Take | TensorOp::ScatterAdd => {
-                (1, extent(operands[0], ints(&attributes.0[0])[0]))
+                (1, extent(operands[0], attributes.0[0].ints()[0]))
             }
             TensorOp::Embedding => (1, extent(operands[0], 0)),
             TensorOp::CrossEntropy => {

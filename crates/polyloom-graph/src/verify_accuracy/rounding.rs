@@ -6,7 +6,7 @@ use crate::decompose::decompose;
 use crate::error::GraphError;
 use crate::graph::{Graph, TensorDef};
 use crate::op::{OpDefinition, TensorOp};
-use crate::reference::{DenseTensor, evaluate_value, ints};
+use crate::reference::{DenseTensor, evaluate_value};
 use polyloom_ir::Scalar;
 use polyloom_ir::generate::Random;
 
@@ -145,15 +145,15 @@ fn term_units(op: TensorOp, index: usize, operands: &[&DenseTensor], attributes:
     let extents = &operands[index].extents;
     let last = |n: usize| extents.iter().rev().nth(n).copied().unwrap_or(1);
     let along =
-        |attribute: usize| ints(&attributes[attribute]).iter().map(|&axis| extents[axis as usize]).product::<u64>();
+        |attribute: usize| attributes[attribute].ints().iter().map(|&axis| extents[axis as usize]).product::<u64>();
     let n_terms = match (op, index) {
         (TensorOp::Sum | TensorOp::Prod | TensorOp::Cumsum | TensorOp::Cumprod, 0) => along(0),
         (TensorOp::LinearRecurrence, _) | (TensorOp::ScatterAdd, 2) => {
-            extents.get(ints(&attributes[0])[0] as usize).copied().unwrap_or(1)
+            extents.get(attributes[0].ints()[0] as usize).copied().unwrap_or(1)
         }
         (TensorOp::MatMul, 0) => last(0),
         (TensorOp::Contract, 0) => {
-            let [own, results] = [ints(&attributes[0]), ints(&attributes[2])];
+            let [own, results] = [attributes[0].ints(), attributes[2].ints()];
             let summed = extents.iter().zip(&own).filter(|(_, label)| !results.contains(label));
             summed.map(|(extent, _)| extent).product()
         }

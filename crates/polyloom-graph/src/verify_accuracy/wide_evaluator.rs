@@ -11,7 +11,7 @@ use crate::error::GraphError;
 use crate::graph::{Graph, TensorDef, TensorType};
 use crate::layout::Layout;
 use crate::op::{OpDefinition, TensorOp};
-use crate::reference::{DenseTensor, evaluate_op, evaluate_value, ints};
+use crate::reference::{DenseTensor, evaluate_op, evaluate_value};
 use polyloom_ir::Scalar;
 use std::cmp::Ordering;
 
@@ -86,7 +86,7 @@ fn evaluate_wide_op(
     if operands.iter().all(|operand| !operand.is_float()) && op != TensorOp::Cast {
         return evaluate_op(op, &high, attributes, ty).map(WideTensor::exact);
     }
-    let axes = |index: usize| -> Vec<usize> { ints(&attributes[index]).iter().map(|&axis| axis as usize).collect() };
+    let axes = |index: usize| -> Vec<usize> { attributes[index].axes() };
     let floats = |values: Vec<DoubleDouble>| WideTensor::of_floats(&extents, values);
     let x = operands[0];
     Ok(match op {
@@ -109,7 +109,7 @@ fn evaluate_wide_op(
         TensorOp::LinearRecurrence => floats(recurrence(x, operands[1], axes(0)[0], &extents)),
         TensorOp::MatMul => floats(matmul(x, operands[1], &extents)),
         TensorOp::Contract => {
-            floats(contract(x, operands[1], [0, 1, 2].map(|index| ints(&attributes[index])), &extents))
+            floats(contract(x, operands[1], [0, 1, 2].map(|index| attributes[index].ints()), &extents))
         }
         TensorOp::Attention => floats(attention(operands, attributes, &extents)),
         TensorOp::ScatterAdd => floats(scatter_add(operands, axes(0)[0])),

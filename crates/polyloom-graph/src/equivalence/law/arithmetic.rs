@@ -1,7 +1,7 @@
 //! Sums, products, maxima and choices.
 
 use super::{Law, LawSite};
-use crate::canonical::TermId;
+use crate::canonical::{TermId, coefficient};
 use crate::op::TensorOp::{Absolute, Add, Divide, Less, LessEqual, Maximum, Minimum, Multiply, Where};
 
 /// The most terms that a product of sums becomes.
@@ -128,6 +128,17 @@ pub(super) const LAWS: &[Law] = &[
         apply: |site| slope(site).into_iter().collect(),
     },
     Law {
+        name: "sum of both extrema",
+        statement: "max(a, b) + min(a, b) = a + b, and max(a, b) - min(a, b) = abs(a - b)",
+        domain: None,
+        examples: &[
+            "%a = maximum %x, %y\n%b = minimum %x, %y\n%r = add %a, %b",
+            "%a = maximum %x, %y\n%b = minimum %x, %y\n%c = subtract %b, %a\n%r = add %c, %p",
+        ],
+        ops: &[Add],
+        apply: |site| both_extrema(site).into_iter().collect(),
+    },
+    Law {
         name: "factor into a choice",
         statement: "where(c, a, b) * d = where(c, a * d, b * d)",
         domain: None,
@@ -190,7 +201,7 @@ fn factor_out(site: &mut LawSite<'_, '_>) -> Vec<TermId> {
     let mut candidates: Vec<TermId> = ways.iter().flatten().flatten().copied().collect();
     candidates.sort_unstable();
     candidates.dedup();
-    candidates.retain(|&factor| crate::canonical::ring::coefficient(site.store, factor).is_none());
+    candidates.retain(|&factor| coefficient(site.store, factor).is_none());
     let mut found = Vec::new();
     for factor in candidates {
         let (mut cofactors, mut rest) = (Vec::new(), Vec::new());
@@ -252,14 +263,8 @@ fn negated_extremum(site: &mut LawSite<'_, '_>) -> Option<TermId> {
     }
     let other = if site.op == Maximum { Minimum } else { Maximum };
     let negated: Option<Vec<TermId>> = site.operands.clone().into_iter().map(|operand| site.negated(operand)).collect();
-    let inner = fold(site, other, negated?)?;
+    let inner = site.chain(other, &negated?)?;
     site.negated(inner)
-}
-
-/// Adds an associative op of any number of operands.
-fn fold(site: &mut LawSite<'_, '_>, op: crate::op::TensorOp, operands: Vec<TermId>) -> Option<TermId> {
-    let (first, rest) = operands.split_first()?;
-    rest.iter().try_fold(*first, |chain, &operand| site.elementwise(op, vec![chain, operand]))
 }
 
 /// Returns the ways to write a term as a sum.
@@ -283,7 +288,7 @@ fn shift_out(site: &mut LawSite<'_, '_>) -> Option<TermId> {
         }
         let negative = site.negated(shift)?;
         let rest: Option<Vec<TermId>> = operands.iter().map(|&operand| site.sum(&[operand, negative])).collect();
-        let inner = fold(site, site.op, rest?)?;
+        let inner = site.chain(site.op, &rest?)?;
         return site.sum(&[inner, shift]);
     }
     None
@@ -304,7 +309,7 @@ fn shift_in(site: &mut LawSite<'_, '_>) -> Option<TermId> {
                         site.sum(&terms)
                     })
                     .collect();
-                return fold(site, op, shifted?);
+                return site.chain(op, &shifted?);
             }
         }
     }
@@ -321,7 +326,7 @@ fn scale_in(site: &mut LawSite<'_, '_>) -> Option<TermId> {
     for (op, other) in [(Maximum, Minimum), (Minimum, Maximum)] {
         if let Some(operands) = site.terms_of(x, op).into_iter().next() {
             let scaled: Option<Vec<TermId>> = operands.iter().map(|&operand| site.scaled(value, operand)).collect();
-            return fold(site, if value < 0.0 { other } else { op }, scaled?);
+            return site.chain(if value < 0.0 { other } else { op }, &scaled?);
         }
     }
     None
@@ -335,8 +340,42 @@ fn scale_out(site: &mut LawSite<'_, '_>) -> Option<TermId> {
     let values: Vec<f64> = operands.iter().map(|&operand| site.split(operand).0.abs()).collect();
     let value = values.into_iter().find(|&value| value != 1.0 && value > 0.0)?;
     let scaled: Option<Vec<TermId>> = operands.iter().map(|&operand| site.scaled(1.0 / value, operand)).collect();
-    let inner = fold(site, site.op, scaled?)?;
+    let inner = site.chain(site.op, &scaled?)?;
     site.scaled(value, inner)
+}
+
+fn both_extrema(site: &mut LawSite<'_, '_>) -> Option<TermId> {
+    if !site.is_float() {
+        return None;
+    }
+    let terms: Vec<(f64, TermId)> = site.operands.clone().into_iter().map(|term| site.split(term)).collect();
+    let pairs_of = |site: &LawSite<'_, '_>, x: TermId, op| -> Vec<Vec<TermId>> {
+        let mut pairs = site.terms_of(x, op);
+        pairs.retain(|pair| pair.len() == 2);
+        pairs.iter_mut().for_each(|pair| pair.sort_unstable());
+        pairs
+    };
+    for (first, &(value, most)) in terms.iter().enumerate() {
+        for pair in pairs_of(site, most, Maximum) {
+            for (second, &(other, least)) in terms.iter().enumerate() {
+                if value.abs() != other.abs() || !pairs_of(site, least, Minimum).contains(&pair) {
+                    continue;
+                }
+                let both = if value == other {
+                    site.sum(&pair)?
+                } else {
+                    let negative = site.negated(pair[1])?;
+                    let difference = site.sum(&[pair[0], negative])?;
+                    site.elementwise(Absolute, vec![difference])?
+                };
+                let both = site.scaled(value, both)?;
+                let rest = site.operands.iter().enumerate().filter(|(place, _)| *place != first && *place != second);
+                let terms: Vec<TermId> = rest.map(|(_, &id)| id).chain([both]).collect();
+                return site.sum(&terms);
+            }
+        }
+    }
+    None
 }
 
 fn magnitude(site: &mut LawSite<'_, '_>) -> Option<TermId> {

@@ -121,6 +121,14 @@ pub(super) const LAWS: &[Law] = &[
         apply: |site| doubled(site).into_iter().collect(),
     },
     Law {
+        name: "angle of a sum",
+        statement: "sin(a + b) = sin(a) * cos(b) + cos(a) * sin(b), and cos(a + b) = cos(a) * cos(b) - sin(a) * sin(b)",
+        domain: None,
+        examples: &["%a = add %x, %y\n%r = sin %a", "%a = subtract %x, %y\n%r = cos %a"],
+        ops: &[Sin, Cos],
+        apply: |site| angle_of_sum(site).into_iter().collect(),
+    },
+    Law {
         name: "power by an exponential",
         statement: "x ** a = exp(a * log(x))",
         domain: Some("x is above 0"),
@@ -387,4 +395,19 @@ fn doubled(site: &mut LawSite<'_, '_>) -> Option<TermId> {
     let (one, square) = (site.number(1.0), site.product(&[sine, sine])?);
     let part = site.scaled(-2.0, square)?;
     site.sum(&[one, part])
+}
+
+fn angle_of_sum(site: &mut LawSite<'_, '_>) -> Option<TermId> {
+    let terms = site.terms_of(site.operands[0], Add).into_iter().find(|terms| terms.len() == 2)?;
+    let both = |site: &mut LawSite<'_, '_>, op| -> Option<[TermId; 2]> {
+        Some([site.elementwise(op, vec![terms[0]])?, site.elementwise(op, vec![terms[1]])?])
+    };
+    let ([sine, other_sine], [cosine, other_cosine]) = (both(site, Sin)?, both(site, Cos)?);
+    if site.op == Sin {
+        let parts = [site.product(&[sine, other_cosine])?, site.product(&[cosine, other_sine])?];
+        return site.sum(&parts);
+    }
+    let (first, second) = (site.product(&[cosine, other_cosine])?, site.product(&[sine, other_sine])?);
+    let negative = site.negated(second)?;
+    site.sum(&[first, negative])
 }

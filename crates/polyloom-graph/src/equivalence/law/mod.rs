@@ -5,13 +5,14 @@
 
 mod arithmetic;
 mod function;
+mod logic;
 mod movement;
 mod product;
 mod reduction;
 
 use super::egraph::EGraphStore;
 use crate::attribute::Attributes;
-use crate::canonical::{IdentityOptions, IdentityStrength, TermId, TermStore, canonicalise};
+use crate::canonical::{self, Coefficient, IdentityOptions, IdentityStrength, TermId, TermStore, canonicalise};
 use crate::error::GraphError;
 use crate::graph::{Graph, TensorType};
 use crate::op::TensorOp;
@@ -49,7 +50,9 @@ impl std::fmt::Debug for Law {
 
 /// Returns all laws.
 pub fn laws() -> impl Iterator<Item = &'static Law> {
-    [arithmetic::LAWS, function::LAWS, reduction::LAWS, product::LAWS, movement::LAWS].into_iter().flatten()
+    [arithmetic::LAWS, function::LAWS, logic::LAWS, reduction::LAWS, product::LAWS, movement::LAWS]
+        .into_iter()
+        .flatten()
 }
 
 /// Returns the graphs that one use of a law makes of a graph, one for each node of its canonical form that the law applies to.
@@ -65,7 +68,7 @@ pub fn examples_applied(law: &'static Law, graph: &Graph) -> Result<Vec<Graph>, 
 impl LawSite<'_, '_> {
     /// Returns the operands of each node of an op in the class of a term.
     fn terms_of(&self, x: TermId, op: TensorOp) -> Vec<Vec<TermId>> {
-        self.store.op_terms(x, op).into_iter().map(|(_, operands)| operands).collect()
+        self.store.operands_of_each(x, op)
     }
 
     /// Returns the types of all operands together.
@@ -83,59 +86,65 @@ impl LawSite<'_, '_> {
     }
 
     fn sum(&mut self, terms: &[TermId]) -> Option<TermId> {
-        let one = crate::canonical::ring::Coefficient::of(self.dtype(), 1);
+        let one = Coefficient::of(self.dtype(), 1);
         let terms: Vec<_> = terms.iter().map(|&term| (one, term)).collect();
-        crate::canonical::ring::sum(self.store, &terms, self.ty.dtype)
+        canonical::sum(self.store, &terms, self.ty.dtype)
     }
 
     fn negated(&mut self, x: TermId) -> Option<TermId> {
-        let minus_one = crate::canonical::ring::Coefficient::of(self.dtype(), -1);
-        crate::canonical::ring::sum(self.store, &[(minus_one, x)], self.ty.dtype)
+        let minus_one = Coefficient::of(self.dtype(), -1);
+        canonical::sum(self.store, &[(minus_one, x)], self.ty.dtype)
     }
 
     fn scaled(&mut self, value: f64, x: TermId) -> Option<TermId> {
-        crate::canonical::ring::sum(self.store, &[(crate::canonical::ring::Coefficient::Real(value), x)], self.ty.dtype)
+        canonical::sum(self.store, &[(Coefficient::Real(value), x)], self.ty.dtype)
     }
 
     fn product(&mut self, factors: &[TermId]) -> Option<TermId> {
         if factors.is_empty() {
             return Some(self.number(1.0));
         }
-        crate::canonical::ring::product(self.store, factors, self.ty.dtype)
+        canonical::product(self.store, factors, self.ty.dtype)
     }
 
     fn reciprocal(&mut self, x: TermId) -> Option<TermId> {
-        crate::canonical::ring::reciprocal(self.store, x, self.ty.dtype)
+        canonical::reciprocal(self.store, x, self.ty.dtype)
     }
 
     fn exp(&mut self, x: TermId) -> Option<TermId> {
-        crate::canonical::ring::exp(self.store, x, self.ty.dtype)
+        canonical::exp(self.store, x, self.ty.dtype)
     }
 
     fn log(&mut self, x: TermId) -> Option<TermId> {
-        crate::canonical::ring::log(self.store, x, self.ty.dtype)
+        canonical::log(self.store, x, self.ty.dtype)
     }
 
     fn sqrt(&mut self, x: TermId) -> Option<TermId> {
-        crate::canonical::ring::sqrt(self.store, x, self.ty.dtype)
+        canonical::sqrt(self.store, x, self.ty.dtype)
     }
 
     fn number(&mut self, value: f64) -> TermId {
         let dtype = self.ty.dtype;
         if dtype.is_float() {
-            return crate::canonical::ring::number(self.store, dtype, value);
+            return canonical::number(self.store, dtype, value);
         }
-        let value = crate::canonical::ring::Coefficient::Integer(value as i128);
-        crate::canonical::ring::push_coefficient(self.store, dtype, value)
+        let value = Coefficient::Integer(value as i128);
+        canonical::push_coefficient(self.store, dtype, value)
     }
 
     fn real(&self, x: TermId) -> Option<f64> {
-        crate::canonical::real(self.store, x)
+        canonical::real(self.store, x)
     }
 
     /// Adds an elementwise op of operands of the type of the result.
     fn elementwise(&mut self, op: TensorOp, operands: Vec<TermId>) -> Option<TermId> {
         self.make(op, operands, Vec::new())
+    }
+
+    /// Adds an associative op of any number of operands.
+    fn chain(&mut self, op: TensorOp, operands: &[TermId]) -> Option<TermId> {
+        let (first, rest) = operands.split_first()?;
+        rest.iter().try_fold(*first, |chain, &operand| self.elementwise(op, vec![chain, operand]))
     }
 
     fn make(
@@ -144,7 +153,7 @@ impl LawSite<'_, '_> {
         operands: Vec<TermId>,
         attributes: Vec<crate::attribute::AttributeValue>,
     ) -> Option<TermId> {
-        crate::canonical::normal::infer_and_make(self.store, op, operands, attributes)
+        canonical::infer_and_make(self.store, op, operands.into(), attributes)
     }
 
     /// Splits a term into a number and the rest.

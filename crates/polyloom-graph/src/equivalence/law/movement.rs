@@ -2,9 +2,7 @@
 
 use super::{Law, LawSite};
 use crate::attribute::AttributeValue;
-use crate::canonical::normal::axes_of;
-use crate::canonical::view::broadcast;
-use crate::canonical::{TermId, TermStore};
+use crate::canonical::{TermId, TermStore, broadcast};
 use crate::op::TensorOp::{
     self, Absolute, Add, Concat, Cos, Divide, Erf, Exp, Flip, Log, Maximum, Minimum, Multiply, Permute, Sin, Slice,
     Sqrt, Tanh,
@@ -70,13 +68,8 @@ fn of_elementwise(site: &mut LawSite<'_, '_>) -> Vec<TermId> {
                 Add => site.sum(&viewed),
                 Multiply => site.product(&viewed),
                 Divide if site.real(viewed[0]) == Some(1.0) => site.reciprocal(viewed[1]),
-                _ => {
-                    let first = viewed[0];
-                    match &viewed[1..] {
-                        [] => site.elementwise(op, vec![first]),
-                        rest => rest.iter().try_fold(first, |chain, &other| site.elementwise(op, vec![chain, other])),
-                    }
-                }
+                _ if viewed.len() == 1 => site.elementwise(op, viewed),
+                _ => site.chain(op, &viewed),
             };
             found.extend(result);
         }
@@ -91,7 +84,7 @@ fn view_of(site: &mut LawSite<'_, '_>, x: TermId) -> Option<TermId> {
     site.make(op, vec![x], attributes)
 }
 
-fn slice_parts(attributes: &[AttributeValue]) -> Option<(Vec<i64>, Shape, Vec<i64>)> {
+pub(super) fn slice_parts(attributes: &[AttributeValue]) -> Option<(Vec<i64>, Shape, Vec<i64>)> {
     match attributes {
         [AttributeValue::Ints(starts), AttributeValue::Shape(sizes), AttributeValue::Ints(steps)] => {
             Some((starts.clone(), sizes.clone(), steps.clone()))
@@ -103,7 +96,7 @@ fn slice_parts(attributes: &[AttributeValue]) -> Option<(Vec<i64>, Shape, Vec<i6
 fn piece(site: &mut LawSite<'_, '_>) -> Option<TermId> {
     let (starts, sizes, steps) = slice_parts(&site.attributes.0)?;
     let (attributes, pieces) = site.store.op_term(site.operands[0], Concat)?;
-    let axis = *axes_of(&attributes.0[0]).first()?;
+    let axis = *attributes.0[0].axes().first()?;
     let mut first = 0;
     for piece in pieces {
         let extent = site.shape(piece).0[axis].as_static()? as i64;
@@ -122,7 +115,7 @@ fn piece(site: &mut LawSite<'_, '_>) -> Option<TermId> {
 }
 
 fn joined(site: &mut LawSite<'_, '_>) -> Option<TermId> {
-    let axis = *axes_of(&site.attributes.0[0]).first()?;
+    let axis = *site.attributes.0[0].axes().first()?;
     let mut whole: Option<(TermId, Vec<i64>, Shape)> = None;
     for &operand in &site.operands {
         let (attributes, inner) = site.store.op_term(operand, Slice)?;

@@ -1,11 +1,10 @@
 //! Products of matrices, as contractions.
 
+use super::movement::slice_parts;
 use super::{Law, LawSite};
 use crate::attribute::AttributeValue;
-use crate::canonical::contraction::{contract, labels_of};
-use crate::canonical::view::{permute, reshape};
-use crate::canonical::{TermId, TermStore};
-use crate::op::TensorOp::{Add, Attention, Contract, MatMul, Max, Multiply, Permute, Subtract, Sum};
+use crate::canonical::{TermId, TermOperands, TermStore, broadcast, contract, labels_of, permute, reshape};
+use crate::op::TensorOp::{Add, Attention, Contract, MatMul, Max, Multiply, Permute, Slice, Subtract, Sum};
 use crate::shape::{Dim, Shape};
 
 pub(super) const LAWS: &[Law] = &[
@@ -45,6 +44,14 @@ pub(super) const LAWS: &[Law] = &[
         apply: factor,
     },
     Law {
+        name: "piece of a product",
+        statement: "(a @ b)[i, j] = a[i] @ b[:, j], for ranges i and j",
+        domain: None,
+        examples: &["%a = matmul %x, %w\n%r = slice %a, starts=(0, 1), sizes=(2, 3), steps=(2, 1)"],
+        ops: &[Slice],
+        apply: |site| piece(site).into_iter().collect(),
+    },
+    Law {
         name: "attention",
         statement: "attention(q, k, v) = softmax(scale * q @ transpose(k)) @ v",
         domain: None,
@@ -56,7 +63,7 @@ pub(super) const LAWS: &[Law] = &[
 
 /// Adds a term that broadcasts to the shape of an operand as one of that shape.
 fn whole(site: &mut LawSite<'_, '_>, x: TermId, shape: &Shape) -> TermId {
-    crate::canonical::view::broadcast(site.store, x, shape.clone())
+    broadcast(site.store, x, shape.clone())
 }
 
 fn of_sum(site: &mut LawSite<'_, '_>) -> Vec<TermId> {
@@ -80,11 +87,31 @@ fn of_sum(site: &mut LawSite<'_, '_>) -> Vec<TermId> {
     found
 }
 
+/// Returns the products that a term is, with labels for the axes that the term has: a permutation after a product is an order of its
+/// labels.
+pub(super) fn products_of(site: &LawSite<'_, '_>, x: TermId) -> Vec<(TermOperands, [Vec<i64>; 3])> {
+    let mut ways: Vec<(TermId, Option<Vec<usize>>)> = vec![(x, None)];
+    if let Some((attributes, inner)) = site.store.op_term(x, Permute) {
+        ways.push((inner[0], Some(attributes.0[0].axes())));
+    }
+    let mut found = Vec::new();
+    for (term, order) in ways {
+        for (attributes, operands) in site.store.op_terms(term, Contract).into_iter().take(3) {
+            let mut labels = labels_of(&attributes);
+            if let Some(order) = &order {
+                labels[2] = order.iter().map(|&axis| labels[2][axis]).collect();
+            }
+            found.push((operands, labels));
+        }
+    }
+    found
+}
+
 /// A product among the terms of a sum: its number, its operands and labels.
 struct ProductTerm {
     term: TermId,
     value: f64,
-    operands: Vec<TermId>,
+    operands: TermOperands,
     labels: [Vec<i64>; 3],
 }
 
@@ -92,18 +119,8 @@ fn product_terms(site: &mut LawSite<'_, '_>) -> Vec<ProductTerm> {
     let mut found = Vec::new();
     for term in site.operands.clone() {
         let (value, rest) = site.split(term);
-        let (inner, order) = match site.store.op_term(rest, Permute) {
-            Some((attributes, inner)) => (inner[0], Some(crate::canonical::normal::axes_of(&attributes.0[0]))),
-            None => (rest, None),
-        };
-        for (attributes, operands) in site.store.op_terms(inner, Contract).into_iter().take(3) {
-            let mut labels = labels_of(&attributes);
-            // A permutation after it is an order of its labels.
-            if let Some(order) = &order {
-                labels[2] = order.iter().map(|&axis| labels[2][axis]).collect();
-            }
-            found.push(ProductTerm { term, value, operands, labels });
-        }
+        let products = products_of(site, rest).into_iter();
+        found.extend(products.map(|(operands, labels)| ProductTerm { term, value, operands, labels }));
     }
     found
 }
@@ -180,7 +197,7 @@ fn regroup(site: &mut LawSite<'_, '_>) -> Vec<TermId> {
         // A permutation of the inner product is taken with it: the outer labels name its axes.
         let mut inners: Vec<(Vec<i64>, TermId)> = vec![(outer[place].clone(), inner_term)];
         for (attributes, operands) in site.store.op_terms(inner_term, Permute).into_iter().take(1) {
-            let order = crate::canonical::normal::axes_of(&attributes.0[0]);
+            let order = attributes.0[0].axes();
             let mut labels = vec![0; order.len()];
             order.iter().zip(&outer[place]).for_each(|(&axis, &label)| labels[axis] = label);
             inners.push((labels, operands[0]));
@@ -285,6 +302,29 @@ fn scale_of_result(
         return Some(factor);
     }
     Some(reshape(site.store, factor, Shape(dims)))
+}
+
+fn piece(site: &mut LawSite<'_, '_>) -> Option<TermId> {
+    let (starts, sizes, steps) = slice_parts(&site.attributes.0)?;
+    let (operands, labels) = products_of(site, site.operands[0]).into_iter().next()?;
+    let result = labels[2].clone();
+    let mut sliced = [operands[0], operands[1]];
+    for (operand, own) in sliced.iter_mut().zip(&labels) {
+        let shape = site.shape(*operand);
+        let place = |label: &i64| result.iter().position(|other| other == label);
+        let own_starts = own.iter().map(|label| place(label).map_or(0, |axis| starts[axis])).collect();
+        let own_steps = own.iter().map(|label| place(label).map_or(1, |axis| steps[axis])).collect();
+        let own_sizes =
+            own.iter().zip(&shape.0).map(|(label, dim)| place(label).map_or(dim, |axis| &sizes.0[axis]).clone());
+        let attributes = vec![
+            AttributeValue::Ints(own_starts),
+            AttributeValue::Shape(Shape(own_sizes.collect())),
+            AttributeValue::Ints(own_steps),
+        ];
+        *operand = site.make(Slice, vec![*operand], attributes)?;
+    }
+    let [a_labels, b_labels, _] = labels;
+    Some(contract(site.store, sliced, [a_labels, b_labels, result], site.ty.dtype))
 }
 
 fn attention(site: &mut LawSite<'_, '_>) -> Option<TermId> {

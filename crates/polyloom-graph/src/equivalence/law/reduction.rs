@@ -1,13 +1,12 @@
 //! Reductions: of views, of tensors in pieces, and sums of products.
 
+use super::product::products_of;
 use super::{Law, LawSite};
 use crate::attribute::AttributeValue;
-use crate::canonical::contraction::contract;
-use crate::canonical::normal::axes_of;
-use crate::canonical::reduction::reduce;
-use crate::canonical::view::{permute, reshape};
-use crate::canonical::{TermId, TermStore};
-use crate::op::TensorOp::{self, Add, All, Any, Concat, Max, Min, Multiply, Permute, Prod, Reshape, Slice, Sum};
+use crate::canonical::{TermId, TermStore, broadcast, contract, permute, reduce, reshape};
+use crate::op::TensorOp::{
+    self, Add, All, Any, Concat, Cumsum, Exp, Max, Min, Multiply, Pad, Permute, Prod, Reshape, Slice, Sum,
+};
 use crate::shape::{Dim, Shape};
 
 pub(super) const LAWS: &[Law] = &[
@@ -50,6 +49,41 @@ pub(super) const LAWS: &[Law] = &[
         apply: |site| of_slices(site).into_iter().collect(),
     },
     Law {
+        name: "sum of padding",
+        statement: "sum(pad(x)) = sum(x) for zeros along the axes that are summed over",
+        domain: None,
+        examples: &[
+            "%a = pad %x, widths=(1, 0, 0, 2)\n%r = sum %a",
+            "%a = pad %x, widths=(0, 0, 3, 2)\n%r = sum %a, axes=(1)",
+        ],
+        ops: &[Sum],
+        apply: |site| of_padding(site).into_iter().collect(),
+    },
+    Law {
+        name: "product of exponentials",
+        statement: "prod(exp(x)) = exp(sum(x))",
+        domain: None,
+        examples: &["%a = exp %x\n%r = prod %a, axes=(1)"],
+        ops: &[Prod],
+        apply: |site| of_exponentials(site).into_iter().collect(),
+    },
+    Law {
+        name: "scan of a sum",
+        statement: "cumsum(a + b) = cumsum(a) + cumsum(b), and cumsum(c * x) = c * cumsum(x) for a number c",
+        domain: None,
+        examples: &["%a = add %x, %s\n%r = cumsum %a, axis=1", "%a = multiply %x, 3.0\n%r = cumsum %a, axis=0"],
+        ops: &[Cumsum],
+        apply: scan_of_sum,
+    },
+    Law {
+        name: "sum of a product of matrices",
+        statement: "sum(a @ b, axis=1) = a @ sum(b, axis=1); along any axis of the result",
+        domain: None,
+        examples: &["%a = matmul %x, %w\n%r = sum %a, axes=(1)", "%a = matmul %x, %w\n%r = sum %a"],
+        ops: &[Sum],
+        apply: of_contraction,
+    },
+    Law {
         name: "sum of products",
         statement: "sum(a * b) is a contraction of a and b, if both change along all axes that are summed over",
         domain: None,
@@ -60,9 +94,9 @@ pub(super) const LAWS: &[Law] = &[
 ];
 
 fn of_permutation(site: &mut LawSite<'_, '_>) -> Option<TermId> {
-    let axes = axes_of(&site.attributes.0[0]);
+    let axes = site.attributes.0[0].axes();
     let (attributes, inner) = site.store.op_term(site.operands[0], Permute)?;
-    let order = axes_of(&attributes.0[0]);
+    let order = attributes.0[0].axes();
     let mut inner_axes: Vec<usize> = axes.iter().map(|&axis| order[axis]).collect();
     inner_axes.sort_unstable();
     let reduced = reduce(site.store, site.op, inner[0], &inner_axes, site.ty.dtype);
@@ -74,7 +108,7 @@ fn of_permutation(site: &mut LawSite<'_, '_>) -> Option<TermId> {
 }
 
 fn of_reshape(site: &mut LawSite<'_, '_>) -> Option<TermId> {
-    let axes = axes_of(&site.attributes.0[0]);
+    let axes = site.attributes.0[0].axes();
     let (_, inner) = site.store.op_term(site.operands[0], Reshape)?;
     let (outer_shape, inner_shape) = (site.shape(site.operands[0]), site.shape(inner[0]));
     let (first, last) = (*axes.first()?, *axes.last()?);
@@ -94,9 +128,9 @@ fn of_reshape(site: &mut LawSite<'_, '_>) -> Option<TermId> {
 }
 
 fn of_pieces(site: &mut LawSite<'_, '_>) -> Option<TermId> {
-    let axes = axes_of(&site.attributes.0[0]);
+    let axes = site.attributes.0[0].axes();
     let (attributes, pieces) = site.store.op_term(site.operands[0], Concat)?;
-    let axis = axes_of(&attributes.0[0]);
+    let axis = attributes.0[0].axes();
     if !axes.contains(axis.first()?) || pieces.iter().any(|&piece| site.shape(piece).0.contains(&Dim::Static(0))) {
         return None;
     }
@@ -107,8 +141,7 @@ fn of_pieces(site: &mut LawSite<'_, '_>) -> Option<TermId> {
         return site.sum(&reduced);
     }
     let op = if op == Max { TensorOp::Maximum } else { TensorOp::Minimum };
-    let (first, rest) = reduced.split_first()?;
-    rest.iter().try_fold(*first, |chain, &operand| site.elementwise(op, vec![chain, operand]))
+    site.chain(op, &reduced)
 }
 
 fn of_slices(site: &mut LawSite<'_, '_>) -> Option<TermId> {
@@ -129,7 +162,7 @@ fn of_slices(site: &mut LawSite<'_, '_>) -> Option<TermId> {
                 continue;
             };
             if steps.iter().all(|&step| step == 1) {
-                let axes = axes_of(&attributes.0[0]);
+                let axes = attributes.0[0].axes();
                 pieces.push(Piece { term, axes, of: inner[0], starts: starts.clone(), sizes: sizes.clone() });
             }
         }
@@ -169,8 +202,80 @@ fn of_slices(site: &mut LawSite<'_, '_>) -> Option<TermId> {
     None
 }
 
+fn of_padding(site: &mut LawSite<'_, '_>) -> Option<TermId> {
+    let axes = site.attributes.0[0].axes();
+    let (attributes, inner) = site.store.op_term(site.operands[0], Pad)?;
+    let AttributeValue::Ints(widths) = &attributes.0[0] else { return None };
+    let is_padded = |axis: usize| widths[2 * axis] != 0 || widths[2 * axis + 1] != 0;
+    let fits = widths.iter().all(|&width| width >= 0)
+        && (0..widths.len() / 2).all(|axis| !is_padded(axis) || axes.contains(&axis))
+        && matches!(attributes.0[1], AttributeValue::Float(0.0));
+    fits.then(|| reduce(site.store, Sum, inner[0], &axes, site.ty.dtype))
+}
+
+fn of_exponentials(site: &mut LawSite<'_, '_>) -> Option<TermId> {
+    let axes = site.attributes.0[0].axes();
+    let exponent = site.store.operands_of(site.operands[0], Exp)?[0];
+    if site.store.ty(exponent) != site.store.ty(site.operands[0]) {
+        return None;
+    }
+    let sum = reduce(site.store, Sum, exponent, &axes, site.ty.dtype);
+    site.exp(sum)
+}
+
+fn scan_of_sum(site: &mut LawSite<'_, '_>) -> Vec<TermId> {
+    let x = site.operands[0];
+    if !site.is_float() || site.store.ty(x).dtype != site.ty.dtype {
+        return Vec::new();
+    }
+    let shape = site.shape(x);
+    let attributes = site.attributes.0.clone();
+    let mut found = Vec::new();
+    for terms in site.terms_of(x, Add).into_iter().take(2) {
+        let scans: Option<Vec<TermId>> = terms
+            .into_iter()
+            .map(|term| {
+                let whole = broadcast(site.store, term, shape.clone());
+                site.make(Cumsum, vec![whole], attributes.clone())
+            })
+            .collect();
+        found.extend(scans.and_then(|scans| site.sum(&scans)));
+    }
+    let (value, rest) = site.split(x);
+    if rest != x && site.shape(rest) == shape {
+        let scan = site.make(Cumsum, vec![rest], attributes);
+        found.extend(scan.and_then(|scan| site.scaled(value, scan)));
+    }
+    found
+}
+
+fn of_contraction(site: &mut LawSite<'_, '_>) -> Vec<TermId> {
+    let axes = site.attributes.0[0].axes();
+    let dtype = site.ty.dtype;
+    if site.store.ty(site.operands[0]).dtype != dtype {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (operands, [a_labels, b_labels, labels]) in products_of(site, site.operands[0]).into_iter().take(2) {
+        let (summed, kept): (Vec<_>, Vec<_>) =
+            labels.into_iter().enumerate().partition(|(axis, _)| axes.contains(axis));
+        // Axes of one operand alone are summed over before the product.
+        let mut sum_own = |x: TermId, own: &[i64], other: &[i64]| {
+            let is_own = |label: &i64| summed.iter().any(|(_, sum)| sum == label) && !other.contains(label);
+            let axes: Vec<usize> = (0..own.len()).filter(|&axis| is_own(&own[axis])).collect();
+            let left: Vec<i64> = own.iter().copied().filter(|label| !is_own(label)).collect();
+            (if axes.is_empty() { x } else { reduce(site.store, Sum, x, &axes, dtype) }, left)
+        };
+        let (a, a_left) = sum_own(operands[0], &a_labels, &b_labels);
+        let (b, b_left) = sum_own(operands[1], &b_labels, &a_labels);
+        let labels = kept.into_iter().map(|(_, label)| label).collect();
+        found.push(contract(site.store, [a, b], [a_left, b_left, labels], dtype));
+    }
+    found
+}
+
 fn of_product(site: &mut LawSite<'_, '_>) -> Vec<TermId> {
-    let axes = axes_of(&site.attributes.0[0]);
+    let axes = site.attributes.0[0].axes();
     let x = site.operands[0];
     let shape = site.shape(x);
     let dtype = site.ty.dtype;

@@ -1,7 +1,6 @@
 //! The rule of convolutions.
 
 use super::movement::spread_to;
-use crate::decompose::build::{int, ints};
 use crate::decompose::contraction::label::{BATCH, CHANNEL, GROUP, OFFSET, OUTPUT, PLACE};
 use crate::gradient::expression::TensorExpr;
 use crate::gradient::query::{GradientQuery, OperandContributions};
@@ -11,8 +10,8 @@ use crate::shape::{Dim, Shape};
 /// By the input it is the convolution of the cotangent, its elements a stride apart between zeros, with the weight reversed; by the
 /// weight, windows of the input times the cotangent; by the bias, the sum for each output.
 pub(super) fn convolution<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
-    let [strides, padding, dilations] = [0, 1, 2].map(|index| ints(&q.attributes[index]));
-    let groups = int(&q.attributes[3]);
+    let [strides, padding, dilations] = [0, 1, 2].map(|index| q.attributes[index].ints());
+    let groups = q.attributes[3].int();
     let (x, weight) = (q.x[0], q.x[1]);
     let n = strides.len() as i64;
     let sizes: Vec<i64> = weight.shape().0[2..].iter().map(|dim| dim.as_static().unwrap_or(1) as i64).collect();

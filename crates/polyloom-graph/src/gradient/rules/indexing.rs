@@ -1,6 +1,5 @@
 //! Rules of ops that move elements by indices.
 
-use crate::decompose::build::int;
 use crate::gradient::query::{GradientQuery, OperandContributions};
 use crate::op::TensorOp;
 use crate::shape::Dim;
@@ -8,7 +7,7 @@ use polyloom_ir::Scalar;
 
 /// Each element gets the sum over the places that took it. An index that is out of range takes from the nearest.
 pub(super) fn gather<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
-    let axis = int(&q.attributes[0]);
+    let axis = q.attributes[0].int();
     let (mut shape, index) = (q.x[0].shape(), q.x[1]);
     let n = q.x[0].extent(&[axis], Scalar::I64);
     let counted = index.binary(TensorOp::Less, 0i64).select(index + n, index);
@@ -28,7 +27,7 @@ pub(super) fn gather<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
 }
 
 pub(super) fn scatter_add<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
-    let axis = int(&q.attributes[0]);
+    let axis = q.attributes[0].int();
     let index = q.x[1].broadcast_to(&q.x[2].shape());
     if q.x[0].shape().0[axis as usize] == Dim::Static(0) {
         return vec![Some(q.g), None, None];

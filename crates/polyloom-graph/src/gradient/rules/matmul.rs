@@ -1,6 +1,5 @@
 //! The rule of products of matrices.
 
-use crate::decompose::build::ints;
 use crate::gradient::expression::TensorExpr;
 use crate::gradient::query::{GradientQuery, OperandContributions};
 use crate::op::TensorOp;
@@ -52,7 +51,7 @@ fn flattened(x: TensorExpr<'_>) -> Option<TensorExpr<'_>> {
 /// It is the contraction of the cotangent with the other operand, because each label of an operand is one of the result or of the
 /// other operand.
 pub(super) fn contract<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
-    let [a, b, labels] = [0, 1, 2].map(|index| ints(&q.attributes[index]));
+    let [a, b, labels] = [0, 1, 2].map(|index| q.attributes[index].ints());
     let by_a = q.g.contract(q.x[1], [&labels, &b, &a]);
     let by_b = q.g.contract(q.x[0], [&labels, &a, &b]);
     vec![Some(by_a), Some(by_b)]

@@ -1,7 +1,6 @@
 //! Rules of views and of ops that move elements: what goes back is moved back.
 
 use crate::attribute::AttributeValue;
-use crate::decompose::build::{int, ints};
 use crate::gradient::expression::TensorExpr;
 use crate::gradient::query::{GradientQuery, OperandContributions};
 use crate::op::TensorOp;
@@ -12,7 +11,7 @@ pub(super) fn reshape<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
 }
 
 pub(super) fn permute<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
-    let axes = ints(&q.attributes[0]);
+    let axes = q.attributes[0].ints();
     let mut inverse = vec![0; axes.len()];
     for (place, &axis) in axes.iter().enumerate() {
         inverse[axis as usize] = place as i64;
@@ -21,7 +20,7 @@ pub(super) fn permute<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
 }
 
 pub(super) fn flip<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
-    vec![Some(q.g.flip(&ints(&q.attributes[0])))]
+    vec![Some(q.g.flip(&q.attributes[0].ints()))]
 }
 
 /// The pass sums over the axes along which the operand was repeated.
@@ -30,7 +29,7 @@ pub(super) fn broadcast_to<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g
 }
 
 pub(super) fn concat<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
-    let axis = int(&q.attributes[0]) as usize;
+    let axis = q.attributes[0].int() as usize;
     let mut start = 0;
     let mut slices = Vec::new();
     for &x in &q.x {
@@ -45,7 +44,7 @@ pub(super) fn concat<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
 }
 
 pub(super) fn pad<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
-    let starts = ints(&q.attributes[0]).chunks(2).map(|widths| widths[0]).collect();
+    let starts = q.attributes[0].ints().chunks(2).map(|widths| widths[0]).collect();
     vec![Some(q.g.slice(starts, q.x[0].shape()))]
 }
 
@@ -56,8 +55,8 @@ pub(super) fn slice<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
     if sizes.0.contains(&Dim::Static(0)) {
         return vec![None];
     }
-    let starts = ints(&q.attributes[0]).into_iter();
-    let taken = starts.zip(&sizes.0).zip(ints(&q.attributes[2]));
+    let starts = q.attributes[0].ints().into_iter();
+    let taken = starts.zip(&sizes.0).zip(q.attributes[2].ints());
     let axes: Vec<AxisSlice> = taken.map(|((start, size), step)| AxisSlice::new(start, size, step)).collect();
     let reversed = (0i64..).zip(&axes).filter(|(_, axis)| axis.is_reversed).map(|(number, _)| number);
     let reversed: Vec<i64> = reversed.collect();
@@ -134,7 +133,7 @@ pub(super) fn contiguous<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> 
 /// Adds up the elements of all windows at the places that they were taken from, along one axis after the other, so that there are
 /// as many terms as the sizes of a window add up to.
 pub(super) fn windows<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
-    let [axes, sizes, steps, dilations] = [0, 1, 2, 3].map(|index| ints(&q.attributes[index]));
+    let [axes, sizes, steps, dilations] = [0, 1, 2, 3].map(|index| q.attributes[index].ints());
     let shape = q.x[0].shape();
     let rank = shape.rank();
     // The axes of the operand, and after them those of a window.

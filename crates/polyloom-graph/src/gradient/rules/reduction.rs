@@ -1,14 +1,13 @@
 //! Rules of reductions.
 
-use crate::decompose::build::{flag, int, ints};
 use crate::gradient::expression::TensorExpr;
 use crate::gradient::query::{GradientQuery, OperandContributions};
 use crate::op::TensorOp;
 
 /// Returns the axes of a reduction, and its result and cotangent of the operand's rank.
 fn undropped<'g>(q: &GradientQuery<'g>) -> (Vec<i64>, TensorExpr<'g>, TensorExpr<'g>) {
-    let axes = ints(&q.attributes[0]);
-    if flag(&q.attributes[1]) {
+    let axes = q.attributes[0].ints();
+    if q.attributes[1].flag() {
         return (axes, q.r, q.g);
     }
     let (r, g) = (q.undrop(q.r, &axes), q.undrop(q.g, &axes));
@@ -55,7 +54,7 @@ pub(super) fn extremum<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
 fn deviations<'g>(q: &GradientQuery<'g>, axes: &[i64]) -> (TensorExpr<'g>, TensorExpr<'g>) {
     let x = q.x[0];
     let n = x.element_count(axes);
-    let divisor = match int(&q.attributes[2]) {
+    let divisor = match q.attributes[2].int() {
         0 => n,
         correction => (n - correction as f64).binary(TensorOp::Maximum, 0.0),
     };

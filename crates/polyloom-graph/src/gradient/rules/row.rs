@@ -1,20 +1,19 @@
 //! Rules of ops along one axis that keep it: normalisations and scans.
 
-use crate::decompose::build::int;
 use crate::gradient::expression::TensorExpr;
 use crate::gradient::query::{GradientQuery, OperandContributions};
 use crate::op::TensorOp;
 
 /// The decomposition would divide by the sum of exponentials, whose square may overflow, and go through the maximum.
 pub(super) fn softmax<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
-    let axis = int(&q.attributes[0]);
+    let axis = q.attributes[0].int();
     let mean = q.scale(q.g, q.r).reduce(TensorOp::Sum, &[axis]);
     vec![Some(q.scale(q.g - mean, q.r))]
 }
 
 /// As [`softmax`], of which the result is the logarithm.
 pub(super) fn log_softmax<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
-    let axis = int(&q.attributes[0]);
+    let axis = q.attributes[0].int();
     let sum = q.g.reduce(TensorOp::Sum, &[axis]);
     vec![Some(q.g - q.scale(sum, q.r.unary(TensorOp::Exp)))]
 }
@@ -25,7 +24,7 @@ fn sums_to_the_end(x: TensorExpr<'_>, axis: i64) -> TensorExpr<'_> {
 }
 
 pub(super) fn cumsum<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
-    vec![Some(sums_to_the_end(q.g, int(&q.attributes[0])))]
+    vec![Some(sums_to_the_end(q.g, q.attributes[0].int()))]
 }
 
 /// The state before element k along the axis, and another value for the first.
@@ -47,12 +46,12 @@ fn cotangents_of_states<'g>(factors: TensorExpr<'g>, g: TensorExpr<'g>, axis: i6
 
 /// Products are a recurrence whose summands are 0, from 1 on.
 pub(super) fn cumprod<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
-    let axis = int(&q.attributes[0]);
+    let axis = q.attributes[0].int();
     vec![Some(q.scale(cotangents_of_states(q.x[0], q.g, axis), before(q.r, axis, 1.0)))]
 }
 
 pub(super) fn linear_recurrence<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
-    let axis = int(&q.attributes[0]);
+    let axis = q.attributes[0].int();
     let g = cotangents_of_states(q.x[0], q.g, axis);
     vec![Some(q.scale(g, before(q.r, axis, 0.0))), Some(g)]
 }
@@ -60,7 +59,7 @@ pub(super) fn linear_recurrence<'g>(q: &GradientQuery<'g>) -> OperandContributio
 /// It goes to the first of the elements that are the result: the last place up to each at which the result was another than
 /// before.
 pub(super) fn running_extremum<'g>(q: &GradientQuery<'g>) -> OperandContributions<'g> {
-    let axis = int(&q.attributes[0]);
+    let axis = q.attributes[0].int();
     let index = q.x[0].indices(axis).broadcast_to(&q.x[0].shape());
     let earlier = q.r.apply(TensorOp::Gather, &[(index - 1i64).into()], &[("axis", axis.into())]);
     // NaN is not NaN, but what follows it is.

@@ -179,7 +179,7 @@ impl Translator<'_> {
         Ok(match (op, op.info().definition) {
             (_, OpDefinition::Scalar(_)) => self.apply(op, &operands, extents, dtype),
             (TensorOp::Sum | TensorOp::Prod | TensorOp::Max | TensorOp::Min | TensorOp::All | TensorOp::Any, _) => {
-                self.reduce(op, &operands[0], &ints(&attributes[0]), extents, dtype)
+                self.reduce(op, &operands[0], &attributes[0].ints(), extents, dtype)
             }
             (TensorOp::Argmax | TensorOp::Argmin, _) => {
                 let axes = match &attributes[0] {
@@ -191,24 +191,24 @@ impl Translator<'_> {
             (
                 TensorOp::Cumsum | TensorOp::Cumprod | TensorOp::Cummax | TensorOp::Cummin | TensorOp::LinearRecurrence,
                 _,
-            ) => self.scan(&call, &operands, int(&attributes[0]) as usize),
+            ) => self.scan(&call, &operands, attributes[0].int() as usize),
             (TensorOp::MatMul, _) => self.multiply(&operands[0], &operands[1], extents, dtype),
             (TensorOp::Attention, _) => self.attend(&call, &operands),
             (TensorOp::Contract, _) => self.contract(&call, &operands[0], &operands[1]),
-            (TensorOp::Gather, _) => self.gather(&operands[0], &operands[1], int(&attributes[0]) as usize, extents),
-            (TensorOp::ScatterAdd, _) => self.scatter_add(&operands, int(&attributes[0]) as usize, dtype),
-            (TensorOp::SortKeys, _) => self.sort_keys(&operands[0], int(&attributes[0]) as usize, dtype),
+            (TensorOp::Gather, _) => self.gather(&operands[0], &operands[1], attributes[0].int() as usize, extents),
+            (TensorOp::ScatterAdd, _) => self.scatter_add(&operands, attributes[0].int() as usize, dtype),
+            (TensorOp::SortKeys, _) => self.sort_keys(&operands[0], attributes[0].int() as usize, dtype),
             (TensorOp::Contiguous, _) => self.load_stored(operands[0].expression, extents),
-            (TensorOp::Concat, _) => self.concat(&operands, int(&attributes[0]) as usize, extents, dtype),
+            (TensorOp::Concat, _) => self.concat(&operands, attributes[0].int() as usize, extents, dtype),
             (TensorOp::Pad, _) => self.pad(&operands[0], attributes, extents, dtype),
             (TensorOp::Iota, _) => {
-                let axis = int(&attributes[1]) as usize;
+                let axis = attributes[1].int() as usize;
                 let strides = (0..extents.len()).map(|other| i64::from(other == axis)).collect();
                 let place = self.place(Layout { extents: extents.to_vec(), strides, offset: 0 });
                 self.converted(place, dtype)
             }
             (TensorOp::ElementCount, _) => {
-                let n: u64 = ints(&attributes[0]).iter().map(|&axis| operands[0].extents[axis as usize]).product();
+                let n: u64 = attributes[0].ints().iter().map(|&axis| operands[0].extents[axis as usize]).product();
                 self.arena.intern(ExpressionKind::Count(convert(Scalar::U64, n, dtype)), dtype)
             }
             (TensorOp::Rand | TensorOp::Randn, _) => {
@@ -389,16 +389,4 @@ impl Translator<'_> {
         }
         Ok(outputs)
     }
-}
-
-fn ints(attribute: &AttributeValue) -> Vec<i64> {
-    match attribute {
-        AttributeValue::Ints(values) => values.clone(),
-        AttributeValue::Int(value) => vec![*value],
-        _ => Vec::new(),
-    }
-}
-
-fn int(attribute: &AttributeValue) -> i64 {
-    ints(attribute).first().copied().unwrap_or(0)
 }

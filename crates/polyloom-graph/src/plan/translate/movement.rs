@@ -1,6 +1,6 @@
 //! Views, and ops whose results are put together from parts.
 
-use super::{OpCall, ScatterTarget, StoredKind, TranslatedValue, Translator, ints};
+use super::{OpCall, ScatterTarget, StoredKind, TranslatedValue, Translator};
 use crate::attribute::AttributeValue;
 use crate::builder::convert;
 use crate::layout::Layout;
@@ -115,7 +115,7 @@ impl Translator<'_> {
         let value = if let AttributeValue::Float(value) = attributes[1] { value } else { 0.0 };
         let bits = convert(Scalar::F64, value.to_bits(), dtype);
         let fill = self.arena.intern(ExpressionKind::Constant(bits), dtype);
-        let starts: Vec<i64> = ints(&attributes[0]).chunks(2).map(|widths| widths[0]).collect();
+        let starts: Vec<i64> = attributes[0].ints().chunks(2).map(|widths| widths[0]).collect();
         let layout = Layout::dense(extents).sliced(&starts, &operand.extents, &vec![1; extents.len()]);
         let parts = vec![(operand.expression, layout)];
         let stored = self.store(dtype, extents, StoredKind::Assembled { parts, fill: Some(fill) });
@@ -126,12 +126,12 @@ impl Translator<'_> {
 pub(super) fn view_map(op: TensorOp, attributes: &[AttributeValue], extents: &[u64]) -> Option<ViewMap> {
     Some(match op {
         TensorOp::Reshape => ViewMap::Reshape(extents.to_vec()),
-        TensorOp::Permute => ViewMap::Permute(ints(&attributes[0]).iter().map(|&axis| axis as usize).collect()),
+        TensorOp::Permute => ViewMap::Permute(attributes[0].axes()),
         TensorOp::Slice => {
-            ViewMap::Slice { starts: ints(&attributes[0]), sizes: extents.to_vec(), steps: ints(&attributes[2]) }
+            ViewMap::Slice { starts: attributes[0].ints(), sizes: extents.to_vec(), steps: attributes[2].ints() }
         }
         TensorOp::Flip => {
-            let axes = ints(&attributes[0]);
+            let axes = attributes[0].ints();
             let is_flipped = |axis: usize| axes.contains(&(axis as i64));
             let start = |axis: usize| if is_flipped(axis) { extents[axis] as i64 - 1 } else { 0 };
             let rank = extents.len();
@@ -143,10 +143,10 @@ pub(super) fn view_map(op: TensorOp, attributes: &[AttributeValue], extents: &[u
         }
         TensorOp::BroadcastTo => ViewMap::Broadcast(extents.to_vec()),
         TensorOp::Windows => ViewMap::Windows {
-            axes: ints(&attributes[0]).iter().map(|&axis| axis as usize).collect(),
+            axes: attributes[0].axes(),
             extents: extents.to_vec(),
-            steps: ints(&attributes[2]),
-            dilations: ints(&attributes[3]),
+            steps: attributes[2].ints(),
+            dilations: attributes[3].ints(),
         },
         _ => return None,
     })

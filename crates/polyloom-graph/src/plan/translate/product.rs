@@ -1,6 +1,6 @@
 //! Products of matrices and other contractions.
 
-use super::{OpCall, StoredKind, TranslatedValue, Translator, ints};
+use super::{OpCall, StoredKind, TranslatedValue, Translator};
 use crate::layout::Layout;
 use crate::op::TensorOp;
 use crate::plan::expression::{ExpressionId, ExpressionKind, ViewMap};
@@ -101,7 +101,7 @@ impl Translator<'_> {
     }
 
     pub(super) fn contract(&mut self, call: &OpCall<'_>, a: &TranslatedValue, b: &TranslatedValue) -> ExpressionId {
-        let [a_labels, b_labels, labels] = [0, 1, 2].map(|index| ints(&call.attributes[index]));
+        let [a_labels, b_labels, labels] = [0, 1, 2].map(|index| call.attributes[index].ints());
         self.contract_labelled(self.factor(a, a_labels), self.factor(b, b_labels), &labels, call.extents, call.dtype)
     }
 
