@@ -106,14 +106,16 @@ lint: setup  ## formatting, clippy, dependency policy, Python linters; the light
 	@$(TEST_BIN)/python scripts/census.py
 	@$(TEST_BIN)/python scripts/import_circles.py
 
-bench: $(STAMPS)/develop-release $(STAMPS)/peers  ## measure against NumPy, Numba and Warp, gradients also against JAX and, if installed, PyTorch; writes docs/scoreboard.md
+bench: $(STAMPS)/develop-release $(STAMPS)/peers  ## measure against NumPy, Numba and Warp, gradients also against JAX and, if installed, PyTorch; writes docs/scoreboard.md and others
 	$(BIN)/python benches/run.py
 	$(BIN)/python benches/kinds.py --out docs/kinds.md
 	$(BIN)/python benches/fusion.py --out docs/fusion.md
+	$(BIN)/python benches/planner.py --out docs/paths.md
 
-bench-peers: $(STAMPS)/develop-release $(STAMPS)/peers  ## measure tensor functions with PyTorch, eager and compiled, among the peers, and install it for that
+bench-peers: $(STAMPS)/develop-release $(STAMPS)/peers  ## measure tensor functions and their paths with PyTorch, eager and compiled, among the peers, and install it for that
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/python benches/fusion.py --out docs/fusion.md
+	$(BIN)/python benches/planner.py --out docs/paths.md
 
 docs: setup  ## the site in site/: guide, builtin reference, error pages
 	cargo run --quiet -p polyloom --example generate -- reference docs/reference

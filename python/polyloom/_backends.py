@@ -7,6 +7,7 @@ import functools
 import hashlib
 import importlib.metadata
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -42,9 +43,7 @@ class Backend(enum.Enum):
         found = [Backend.CPU_NATIVE, Backend.CPU_NUMPY]
         if importlib.util.find_spec("torch") is not None:
             found.append(Backend.CPU_TORCH)
-            import torch
-
-            if torch.cuda.is_available():
+            if _has_torch_gpu():
                 found.append(Backend.GPU_TORCH)
         if _native.gpu_available():
             found.append(Backend.GPU_CUDA)
@@ -171,7 +170,7 @@ def at_hand(names: list[str] | None) -> list[str]:
     """The backends that paths may use: those that are named and there, or those of the CPU that need no import.
 
     PyTorch takes seconds to import, so that it takes part where the program uses it, or where it is named. Code for
-    GPUs takes part where it is named.
+    GPUs, Polyloom's and PyTorch's, takes part where it is named.
     """
     has_torch = importlib.util.find_spec("torch") is not None
     if names is None:
@@ -181,20 +180,43 @@ def at_hand(names: list[str] | None) -> list[str]:
         "CPU_NUMPY": True,
         "CPU_TORCH": has_torch,
         "GPU_CUDA": "GPU_CUDA" in names and _native.gpu_available(),
+        "GPU_TORCH": "GPU_TORCH" in names and has_torch and _has_torch_gpu(),
     }
     return [name for name, is_one in is_there.items() if is_one and name in names]
+
+
+# Where PyTorch's tensors on a GPU are.
+GPU = "cuda"
+
+
+def _has_torch_gpu() -> bool:
+    import torch
+
+    return bool(torch.cuda.is_available())
 
 
 @functools.cache
 def versions() -> dict[str, str]:
     """The versions of the libraries that paths call, as far as they are installed."""
-    found = {}
-    for name in ("numpy", "torch"):
+    found = {"numpy": np.__version__}
+    torch = _version_of("torch")
+    return found if torch is None else {**found, "torch": torch}
+
+
+def _version_of(name: str) -> str | None:
+    """The version of a package by the name of its folder of metadata, because reading those takes milliseconds."""
+    for place in sys.path:
         try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
+            entries = os.listdir(place or ".")
+        except OSError:
             continue
-    return found
+        for entry in entries:
+            if entry.startswith(f"{name}-") and entry.endswith(".dist-info"):
+                return entry[len(name) + 1 : -len(".dist-info")]
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def _library_kernels(backend: str) -> dict[str, Callable[..., Any]]:
@@ -238,13 +260,27 @@ def dtype_of(backend: str, dtype: Any) -> Any:
 def scalar_of(backend: str, bits: int, dtype: Any) -> Any:
     """A constant as a library's value without axes, by its bits."""
     value = np.array([bits], np.uint64).view(np.uint8)[: np.dtype(dtype).itemsize].view(dtype)[0]
-    return value if backend == "CPU_NUMPY" else _Torch("cpu").constant(value)
+    return value if backend == "CPU_NUMPY" else _Torch(_device_of(backend)).constant(value)
+
+
+def _device_of(backend: str) -> str:
+    return GPU if backend == "GPU_TORCH" else "cpu"
+
+
+def on_gpu(tensor: Any) -> Any:
+    """A copy of a tensor on the GPU."""
+    return tensor.to(GPU, copy=True)
+
+
+def on_host(tensor: Any) -> Any:
+    """A copy of a tensor on the CPU. It waits for what computes the tensor."""
+    return tensor.to("cpu", copy=True)
 
 
 def number_of(backend: str, value: Any, dtype: Any) -> Any:
     """A number of a run as a library's value without axes."""
     value = np.dtype(dtype).type(value)
-    return value if backend == "CPU_NUMPY" else _Torch("cpu").constant(value)
+    return value if backend == "CPU_NUMPY" else _Torch(_device_of(backend)).constant(value)
 
 
 def numpy_array_of(value: Any, dtype: Any) -> Any:

@@ -276,14 +276,14 @@ def _plan(
     """Runs the function once, and reports the paths of its groups: candidates with their times, and what is chosen.
 
     With `measure`, the candidates are measured first, for some seconds for each group, and what is found is kept in the
-    benchmark database. `n_paths` bounds the candidates that the report lists.
+    benchmark database. `n_paths` bounds the paths of the search that are measured and listed.
     """
     before = {id(group): group.n_runs for group in fusion.analysed().groups}
     fusion.function(*arguments, **named)
     groups = [group for group in fusion.analysed().groups if group.n_runs > before.get(id(group), 0)]
     if measure:
         for group in groups:
-            group.native._measure_paths(30.0 if measure is True else float(measure))
+            group.native._measure_paths(30.0 if measure is True else float(measure), n_paths)
         fusion.function(*arguments, **named)
     found = [each for group in groups for each in loads(group.native._paths(n_paths))]
     return PlanReport(fusion.original.__name__, found)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import polyloom as loom
 import pytest
-from polyloom import _native, _planner, ops
+from polyloom import _backends, _native, _planner, ops
 
 G = np.random.default_rng(5)
 X, Y = (G.standard_normal((40, 30)).astype(np.float32) for _ in range(2))
@@ -457,3 +457,107 @@ def test_numbers_of_a_policy_are_shared():
     assert loom.Policy()._number == 0
     with pytest.raises(ValueError, match="no policy"):
         _native.path_policy("quick", None, None, 1.0)
+
+
+# Paths by name, tuned kernels, and what other processes find.
+
+
+def test_each_path_can_be_named_and_is_right():
+    from polyloom._fusion_text import FUSION
+
+    f = fused("fastest")
+    candidates = f.plan(X, Y).groups[0]["candidates"]
+    (group,) = f.__dict__[FUSION].analysed().groups
+    assert len(candidates) >= 3
+    for each in candidates:
+        group.native._pin_path(None if each["is_default"] else each["recipe"])
+        assert np.array_equal(f(X, Y), EXPECTED)
+        pinned = f.plan(X, Y)
+        assert "named it" in pinned.groups[0]["why"]
+        assert pinned.chosen()[0]["hash"] == each["hash"]
+    with pytest.raises(ValueError, match="recipe"):
+        group.native._pin_path("{}")
+
+
+def test_kernels_are_tuned_and_keep_their_bits(database):
+    g = np.random.default_rng(6)
+    a, b = g.standard_normal((150, 90)).astype(np.float32), g.standard_normal((90, 70)).astype(np.float32)
+
+    def product(a, b):
+        return ops.relu(ops.matmul(a, b))
+
+    expected = loom.fuse(product, policy="default")(a, b)
+    f = loom.fuse(product, policy="fastest")
+    report = f.plan(a, b, measure=8)
+    stored = rows(database, "select recipe from implementations")
+    tuned = [recipe for (recipe,) in stored if '"tile"' in recipe]
+    assert len(tuned) >= 2
+    # What was measured of them is kept, and compared with nothing but themselves.
+    searched = rows(database, "select status from benchmark_traces where policy like '%-search'")
+    assert len(searched) >= len(tuned) and {status for (status,) in searched} <= {"ok", "too_noisy", "timed_out"}
+    assert f(a, b).tobytes() == expected.tobytes(), report
+    from polyloom._fusion_text import FUSION
+
+    (group,) = f.__dict__[FUSION].analysed().groups
+    for recipe in tuned[:4]:
+        group.native._pin_path(recipe)
+        assert f(a, b).tobytes() == expected.tobytes(), recipe
+
+
+def test_what_another_process_measures_is_seen(database):
+    f = fused("fastest")
+    assert np.array_equal(f(X[:30], Y[:30]), EXPECTED[:30])
+    before = f.plan(X[:30], Y[:30]).groups[0]["why"]
+    assert not before.startswith("measured")
+    run_script(database, "f.plan(x[:30], x[:30], measure=5)")
+    # A thread looks now and then.
+    assert _native.look_for_news()
+    after = f.plan(X[:30], Y[:30]).groups[0]["why"]
+    assert after.startswith("measured") or after == before
+    assert np.array_equal(f(X[:30], Y[:30]), EXPECTED[:30])
+    assert not _native.look_for_news()
+
+
+def test_a_first_call_asks_a_large_database_little(database):
+    run_script(database, "f.plan(x, x, measure=4)")
+    copies = """
+        create temp table copies as with recursive n (k) as (select 1 union all select k + 1 from n where k < 10000)
+            select k + (select max(id) from canonical_graphs) as id from n;
+        insert into canonical_graphs select c.id, randomblob(32), mathematics_hash, canonical_text, mathematics_text
+            from canonical_graphs g, copies c where g.id = 1;
+        insert into workloads (graph_id, workload_hash, arguments) select c.id, workload_hash, arguments
+            from workloads w, copies c where w.graph_id = 1;
+    """
+
+    def statements():
+        return int(
+            run_script(database, "f(x, x)\nfrom polyloom import _native\nprint(_native.n_database_statements())")
+        )
+
+    before = statements()
+    with sqlite3.connect(database) as connection:
+        connection.executescript(copies)
+    assert statements() == before <= 5
+
+
+def test_tensors_of_pytorch_on_a_gpu_take_part(monkeypatch):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    # The CPU stands for a GPU: what goes there is copied, and copied back.
+    copied = []
+
+    def on_gpu(tensor):
+        copied.append(tuple(tensor.shape))
+        return tensor.clone()
+
+    monkeypatch.setattr(_backends, "GPU", "cpu")
+    monkeypatch.setattr(_backends, "on_gpu", on_gpu)
+    monkeypatch.setattr(_backends, "_has_torch_gpu", lambda: True)
+
+    def g(x, y):
+        return ops.relu(ops.matmul(x, ops.transpose(y)))
+
+    f = loom.fuse(g, policy=loom.Policy("fastest", tolerance=1e-5, backends=[loom.Backend.GPU_TORCH]))
+    measured = [each for each in f.plan(X, Y, measure=10).groups[0]["candidates"] if each["measured_ns"] is not None]
+    assert any(each["backends"] == ["GPU_TORCH"] for each in measured), measured
+    assert X.shape in copied
+    np.testing.assert_allclose(f(X, Y), np.maximum(X @ Y.T, 0), rtol=1e-4, atol=1e-5)

@@ -2,6 +2,7 @@
 updated, quotients that a group shares, loops over the threads of a block."""
 
 import os
+import re
 
 import numpy as np
 import polyloom as loom
@@ -168,6 +169,32 @@ def test_recurrences_along_rows(shape):
     for _ in range(3):
         loom.launch(rows, shape[0], [x, y, 0.75])
         np.testing.assert_array_equal(y, want)
+
+
+@loom.kernel
+def down_columns(x: FLOATS, y: FLOATS):
+    j = loom.tid()
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += x[i, j]
+        y[i, j] = total
+
+
+@pytest.mark.parametrize("columns", [1, 31, 33, 64, 65, 100, 200])
+def test_running_sums_down_columns(columns):
+    x = RANDOM.standard_normal((37, columns)).astype(np.float32)
+    want = np.add.accumulate(x, axis=0)
+    for _ in range(3):
+        y = np.zeros_like(x)
+        loom.launch(down_columns, columns, [x, y])
+        np.testing.assert_array_equal(y, want)
+
+
+def test_walks_down_columns_are_wide():
+    x = np.ones((64, 1000), np.float32)
+    loom.launch(down_columns, 1000, [x, x.copy()])
+    vector_bytes = int(re.search(r"vector registers of (\d+) bytes", down_columns.explain())[1])
+    assert f"in groups of {vector_bytes}" in down_columns.explain()
 
 
 @loom.kernel
@@ -538,5 +565,5 @@ def test_explanations():
 def test_on_every_engine(tier, passed_on_tier):
     assert (
         passed_on_tier(tier, __file__, "not on_every_engine and not explanations and not values")
-        == 1 + 4 + 21 + 6 + 1 + 1 + 5 + 4 + 4 + 24 + 2 + 16 + 1 + 1 + 4
+        == 1 + 4 + 21 + 6 + 1 + 1 + 5 + 7 + 1 + 4 + 4 + 24 + 2 + 16 + 1 + 1 + 4
     )

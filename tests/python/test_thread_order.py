@@ -46,3 +46,14 @@ def test_transpositions(height, width, threads):
             np.testing.assert_array_equal(y, total)
     finally:
         loom.config.num_threads = before
+
+
+@loom.kernel(float_mode="fast")
+def fast(x: loom.array(dtype=float), y: loom.array(dtype=float), height: int):
+    i = loom.tid()
+    y[i] = x[i % height] + x[i // height]
+
+
+def test_rows_of_quotients_are_seen_in_fast_arithmetic_too():
+    """Integers are the same in all modes, so that their remainders are no calls."""
+    assert "call" not in fast.hir(prepared=True)

@@ -175,16 +175,23 @@ impl<'py> ArrayLibrary for PyArrays<'py> {
         from: Residence,
         to: Residence,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let backends = self.backends()?;
+        let tensor_of = |array: &Bound<'py, PyAny>| -> PyResult<Bound<'py, PyAny>> {
+            // PyTorch takes no negative strides.
+            torch_tensor::of_numpy(backends.call_method1(intern!(self.py, "for_torch"), (array,))?, dtype)
+        };
+        let array_of = |tensor: Bound<'py, PyAny>| -> PyResult<Bound<'py, PyAny>> {
+            backends.call_method1(intern!(self.py, "numpy_of_torch"), (tensor, descr_of(self.py, dtype)?))
+        };
+        let on_gpu = |tensor: Bound<'py, PyAny>| backends.call_method1(intern!(self.py, "on_gpu"), (tensor,));
+        let on_host = |tensor: Bound<'py, PyAny>| backends.call_method1(intern!(self.py, "on_host"), (tensor,));
         match (from, to) {
-            (Residence::Numpy, Residence::TorchCpu) => {
-                // PyTorch takes no negative strides.
-                let array = self.backends()?.call_method1(intern!(self.py, "for_torch"), (array,))?;
-                torch_tensor::of_numpy(array, dtype)
-            }
-            (Residence::TorchCpu, Residence::Numpy) => {
-                let descr = descr_of(self.py, dtype)?;
-                self.backends()?.call_method1(intern!(self.py, "numpy_of_torch"), (array, descr))
-            }
+            (Residence::Numpy, Residence::TorchCpu) => tensor_of(array),
+            (Residence::Numpy, Residence::TorchCuda) => on_gpu(tensor_of(array)?),
+            (Residence::TorchCpu, Residence::Numpy) => array_of(array.clone()),
+            (Residence::TorchCuda, Residence::Numpy) => array_of(on_host(array.clone())?),
+            (Residence::TorchCpu, Residence::TorchCuda) => on_gpu(array.clone()),
+            (Residence::TorchCuda, Residence::TorchCpu) => on_host(array.clone()),
             _ => Err(PyValueError::new_err(format!("arrays are not copied from {from} to {to}"))),
         }
     }

@@ -7,6 +7,7 @@ use crate::group_calls::{GroupCall, OperandSource};
 use crate::group_plan::GroupPlan;
 use crate::numpy_calls::{NumpyCall, in_numpy};
 use crate::op_errors::{fusion_error, graph_error};
+use crate::path_choice::pin;
 use crate::path_report::{describe, measure_now};
 use crate::staged_calls::{CallSource, Callee, StageForm, StagedCalls};
 use crate::tensor_graph::TensorGraph;
@@ -346,14 +347,27 @@ impl FusionGroup {
     }
 
     /// Measures the candidates of the plans that were used last, for so many seconds each, and returns how many were.
-    fn _measure_paths(&self, py: Python<'_>, budget: f64) -> PyResult<u64> {
+    #[pyo3(signature = (budget, n_paths = 16))]
+    fn _measure_paths(&self, py: Python<'_>, budget: f64, n_paths: usize) -> PyResult<u64> {
         let mut n_traces = 0;
         for calls in self.fused() {
             if let Some(plan) = calls.last_plan() {
-                n_traces += measure_now(py, &plan, calls.policy(), budget)?;
+                n_traces += measure_now(py, &plan, calls.policy(), budget, n_paths)?;
             }
         }
         Ok(n_traces)
+    }
+
+    /// Makes the plans that were used last run a path, given as the JSON of its recipe, or without one their own. It stays
+    /// until something is measured of them.
+    #[pyo3(signature = (recipe = None))]
+    fn _pin_path(&self, py: Python<'_>, recipe: Option<&str>) -> PyResult<()> {
+        for calls in self.fused() {
+            if let Some(plan) = calls.last_plan() {
+                pin(py, &plan, calls.policy(), recipe)?;
+            }
+        }
+        Ok(())
     }
 
     /// The results by the evaluator that defines the ops, for tests: of each element type, extents, and bits.

@@ -55,6 +55,13 @@ pub(crate) struct PlanChoice {
     pub(crate) decision: PathDecision,
     /// The path, unless it is the plan itself.
     pub(crate) path: Option<ChosenPath>,
+    /// The state of the database that it was made at; [`PlanChoice::FINAL`] if it stays.
+    pub(crate) generation: u64,
+}
+
+impl PlanChoice {
+    /// The generation of a choice that no measurement changes.
+    pub(crate) const FINAL: u64 = u64::MAX;
 }
 
 /// A path that runs in the place of a plan.
@@ -66,6 +73,11 @@ pub(crate) struct ChosenPath {
 impl ChosenPath {
     pub(crate) fn new(path: Arc<ExecutablePath<PyKernel>>) -> ChosenPath {
         ChosenPath { path, idle: Mutex::default() }
+    }
+
+    /// The path, which others may run too.
+    pub(crate) fn path(&self) -> &Arc<ExecutablePath<PyKernel>> {
+        &self.path
     }
 }
 

@@ -218,6 +218,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(path_choice::set_database, module)?)?;
     module.add_function(wrap_pyfunction!(path_choice::database_place, module)?)?;
     module.add_function(wrap_pyfunction!(path_choice::stop_measuring, module)?)?;
+    module.add_function(wrap_pyfunction!(path_choice::look_for_news, module)?)?;
+    module.add_function(wrap_pyfunction!(path_choice::n_database_statements, module)?)?;
     module.add_function(wrap_pyfunction!(path_kernels::add_kernel, module)?)?;
     module.add_function(wrap_pyfunction!(path_kernels::remove_kernel, module)?)?;
     module.add_function(wrap_pyfunction!(path_report::profile_database, module)?)?;

@@ -99,6 +99,18 @@ pub(crate) fn database_place() -> Option<String> {
     DATABASE.location().map(|location| location.to_string())
 }
 
+/// Looks if another process has written measurements to the benchmark database, as a thread does every few seconds. True if it has.
+#[pyfunction]
+pub(crate) fn look_for_news(py: Python<'_>) -> bool {
+    py.detach(|| DATABASE.look_for_news())
+}
+
+/// The statements that this process has run over its connection to the benchmark database.
+#[pyfunction]
+pub(crate) fn n_database_statements(py: Python<'_>) -> u64 {
+    py.detach(|| DATABASE.n_statements())
+}
+
 /// Ends what is measured in the background.
 #[pyfunction]
 pub(crate) fn stop_measuring() {
@@ -152,20 +164,33 @@ pub(crate) fn settings(budget: Duration) -> ProfileSettings {
 #[inline]
 pub(crate) fn path_choice(py: Python<'_>, plan: &Arc<GroupPlan>, policy: u32) -> PyResult<Arc<PlanChoice>> {
     match plan.choice(policy) {
-        Some(choice) => Ok(choice),
-        None => decide(py, plan, policy),
+        Some(choice) if choice.generation == PlanChoice::FINAL || choice.generation == DATABASE.generation() => {
+            Ok(choice)
+        }
+        known => decide(py, plan, policy, known.as_deref()),
     }
 }
 
+/// Decides, or decides again with what is known: most often that stays.
 #[cold]
-fn decide(py: Python<'_>, plan: &Arc<GroupPlan>, number: u32) -> PyResult<Arc<PlanChoice>> {
+fn decide(py: Python<'_>, plan: &Arc<GroupPlan>, number: u32, known: Option<&PlanChoice>) -> PyResult<Arc<PlanChoice>> {
     let choice = match policy_of(number) {
         None => default_choice(DecisionReason::DefaultPredicted),
-        Some(policy) => match choose_path(py, plan, &policy) {
-            Ok(choice) => choice,
-            Err(error) if is_interrupt(py, &error) => return Err(error),
-            Err(error) => default_choice(DecisionReason::Failed(error.value(py).to_string())),
-        },
+        Some(policy) => {
+            if policy.mode != PolicyMode::Heuristic {
+                DATABASE.keep_watching();
+            }
+            // What is written from here on is news to this decision.
+            let generation = match policy.mode {
+                PolicyMode::Heuristic => PlanChoice::FINAL,
+                PolicyMode::Fastest | PolicyMode::Explore => DATABASE.generation(),
+            };
+            match choose_path(py, plan, &policy, known) {
+                Ok(choice) => PlanChoice { generation, ..choice },
+                Err(error) if is_interrupt(py, &error) => return Err(error),
+                Err(error) => default_choice(DecisionReason::Failed(error.value(py).to_string())),
+            }
+        }
     };
     let choice = Arc::new(choice);
     plan.choose(number, choice.clone());
@@ -185,7 +210,8 @@ pub(crate) fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
 }
 
 fn default_choice(reason: DecisionReason) -> PlanChoice {
-    PlanChoice { decision: PathDecision { path: None, measured: None, reason }, path: None }
+    let decision = PathDecision { path: None, measured: None, reason };
+    PlanChoice { decision, path: None, generation: PlanChoice::FINAL }
 }
 
 /// Returns the reason why a plan has no other paths.
@@ -197,7 +223,12 @@ pub(crate) fn obstacle(plan: &GroupPlan) -> Option<DecisionReason> {
     }
 }
 
-fn choose_path(py: Python<'_>, plan: &Arc<GroupPlan>, policy: &PathPolicy) -> PyResult<PlanChoice> {
+fn choose_path(
+    py: Python<'_>,
+    plan: &Arc<GroupPlan>,
+    policy: &PathPolicy,
+    known: Option<&PlanChoice>,
+) -> PyResult<PlanChoice> {
     if let Some(reason) = obstacle(plan) {
         return Ok(default_choice(reason));
     }
@@ -206,7 +237,7 @@ fn choose_path(py: Python<'_>, plan: &Arc<GroupPlan>, policy: &PathPolicy) -> Py
     };
     let measured = match policy.mode {
         PolicyMode::Heuristic => None,
-        PolicyMode::Fastest | PolicyMode::Explore => look_up(py, &computation, policy)?,
+        PolicyMode::Fastest | PolicyMode::Explore => look_up(py, &computation, policy, known)?,
     };
     let is_settled = |decision: &PathDecision| matches!(decision.reason, DecisionReason::Measured(_));
     if policy.mode == PolicyMode::Explore && !measured.as_ref().is_some_and(|(decision, _)| is_settled(decision)) {
@@ -223,14 +254,25 @@ fn choose_path(py: Python<'_>, plan: &Arc<GroupPlan>, policy: &PathPolicy) -> Py
     }
     let (decision, compiled) = match measured {
         Some(found) => found,
-        None => predict(py, &computation, policy)?,
+        None => match known.filter(|known| is_predicted(&known.decision)) {
+            // Nothing is known now either.
+            Some(known) => (known.decision.clone(), None),
+            None => predict(py, &computation, policy)?,
+        },
     };
-    let Some(candidate) = &decision.path else { return Ok(PlanChoice { decision, path: None }) };
-    let path = match compiled {
-        Some(path) => path,
-        None => compile(py, &computation, candidate)?.0,
+    let generation = PlanChoice::FINAL;
+    let Some(candidate) = &decision.path else { return Ok(PlanChoice { decision, path: None, generation }) };
+    let is_known = |known: &&PlanChoice| known.decision.path.as_ref().is_some_and(|path| path.hash == candidate.hash);
+    let path = match (compiled, known.filter(is_known).and_then(|known| known.path.as_ref())) {
+        (Some(path), _) => path,
+        (None, Some(known)) => known.path().clone(),
+        (None, None) => compile(py, &computation, candidate)?.0,
     };
-    Ok(PlanChoice { decision, path: Some(ChosenPath::new(path)) })
+    Ok(PlanChoice { decision, path: Some(ChosenPath::new(path)), generation })
+}
+
+fn is_predicted(decision: &PathDecision) -> bool {
+    matches!(decision.reason, DecisionReason::Predicted { .. } | DecisionReason::DefaultPredicted)
 }
 
 type CompiledPath = Arc<ExecutablePath<crate::array_library::PyKernel>>;
@@ -250,12 +292,18 @@ fn look_up(
     py: Python<'_>,
     computation: &PlannedComputation,
     policy: &PathPolicy,
+    known: Option<&PlanChoice>,
 ) -> PyResult<Option<(PathDecision, Option<CompiledPath>)>> {
     let database = database(py)?;
+    let known = known.and_then(|known| known.decision.measured.as_ref());
     let query = policy.query(computation, database.fingerprint(), &settings(policy.budget).policy.id());
     let mut compiled: FxHashMap<ContentHash, CompiledPath> = FxHashMap::default();
     let found = database.with_store(DatabaseAccess::Look, |store| {
         choose_measured(store, database.cache(), &query, policy, &mut |record, measured| {
+            let key = (measured.implementation, measured.code_hash);
+            if known.is_some_and(|known| (known.implementation, known.code_hash) == key) {
+                return true;
+            }
             let candidate = polyloom::graph::Recipe::from_json(&record.recipe)
                 .ok()
                 .and_then(|recipe| PathCandidate::new(&recipe, f64::NAN, record.is_default).ok());
@@ -324,23 +372,50 @@ pub(crate) fn list_candidates(
     list.map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
+/// The paths of the search that are measured, unless a caller says otherwise.
+pub(crate) const N_MEASURED: usize = 16;
+
 /// The bounds of the search where candidates are going to be measured.
-pub(crate) fn measured_limits() -> PathLimits {
-    PathLimits { n_paths: 16, ..PathLimits::default() }
+pub(crate) fn measured_limits(n_paths: usize) -> PathLimits {
+    PathLimits { n_paths, ..PathLimits::default() }
 }
 
-/// Measures the candidates of a plan and writes what was found; returns the number of traces.
-pub(crate) fn explore(py: Python<'_>, plan: &GroupPlan, policy: &PathPolicy) -> PyResult<u64> {
+/// Makes a plan run a path under a policy until something is measured of it: the recipe's, or the plan's own if there is no recipe.
+pub(crate) fn pin(py: Python<'_>, plan: &Arc<GroupPlan>, policy: u32, recipe: Option<&str>) -> PyResult<()> {
+    let failed = |error: &dyn std::fmt::Display| PyValueError::new_err(error.to_string());
+    if policy == DEFAULT_POLICY {
+        return Err(PyValueError::new_err("the default policy runs the default path"));
+    }
+    let Some(recipe) = recipe else {
+        plan.choose(policy, Arc::new(default_choice(DecisionReason::Pinned)));
+        return Ok(());
+    };
+    if let Some(reason) = obstacle(plan) {
+        return Err(failed(&reason));
+    }
+    let computation = plan.computation().ok_or_else(|| PyValueError::new_err("the graph has no canonical form"))?;
+    let recipe = polyloom::graph::Recipe::from_json(recipe).map_err(|error| failed(&error))?;
+    let candidate = PathCandidate::new(&recipe, f64::NAN, false).map_err(|error| failed(&error))?;
+    let (path, _) = compile(py, &computation, &candidate)?;
+    let decision = PathDecision { path: Some(candidate), measured: None, reason: DecisionReason::Pinned };
+    let path = Some(ChosenPath::new(path));
+    plan.choose(policy, Arc::new(PlanChoice { decision, path, generation: PlanChoice::FINAL }));
+    Ok(())
+}
+
+/// Measures the default of a plan and so many paths of the search, and writes what was found; returns the number of traces.
+pub(crate) fn explore(py: Python<'_>, plan: &GroupPlan, policy: &PathPolicy, n_paths: usize) -> PyResult<u64> {
     let Some(computation) = plan.computation().filter(|_| obstacle(plan).is_none()) else { return Ok(0) };
     let database = database(py)?;
-    let list = list_candidates(py, &computation, policy, measured_limits())?;
-    let paths: Vec<PathCandidate> =
+    let list = list_candidates(py, &computation, policy, measured_limits(n_paths))?;
+    let mut paths: Vec<PathCandidate> =
         list.paths.into_iter().filter(|path| path.is_default || policy.allows(&path.verified.recipe)).collect();
     let settings = settings(policy.budget);
     let mut goes_on = || !STOP.load(Ordering::Relaxed);
     let session = session()?;
-    let profiled =
-        without_warnings(py, || profile(session, &PyArrays::new(py), &computation, &paths, &settings, &mut goes_on))?;
+    let profiled = without_warnings(py, || {
+        profile(session, &PyArrays::new(py), &computation, &mut paths, &settings, &mut goes_on)
+    })?;
     let profiled = profiled.map_err(PyRuntimeError::new_err)?;
     if STOP.load(Ordering::Relaxed) {
         return Ok(0);
@@ -397,7 +472,7 @@ pub(crate) struct PathJob {
 impl PathJob {
     /// Measures the paths of the plan; returns how many were.
     fn run(&self, py: Python<'_>) -> PyResult<u64> {
-        let explored = explore(py, &self.plan, &self.policy);
+        let explored = explore(py, &self.plan, &self.policy, N_MEASURED);
         self.plan.end_exploring();
         self.plan.forget_choices();
         explored

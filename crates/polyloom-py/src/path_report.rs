@@ -79,6 +79,7 @@ pub(crate) fn describe(py: Python<'_>, calls: &FusedCalls, plan: &Arc<GroupPlan>
         json!({
             "path": describe_path(&path.verified),
             "hash": path.hash.to_string(),
+            "recipe": path.record.recipe,
             "backends": path.verified.recipe.backends().iter().map(|backend| backend.name()).collect::<Vec<_>>(),
             "n_steps": path.verified.recipe.steps.len(),
             "keeps_bits": path.keeps_bits(),
@@ -164,11 +165,11 @@ fn median(samples: &[u64]) -> Option<u64> {
 }
 
 /// Measures the candidates of a plan by a policy, and returns how many traces were written.
-pub(crate) fn measure_now(py: Python<'_>, plan: &GroupPlan, policy: u32, budget: f64) -> PyResult<u64> {
+pub(crate) fn measure_now(py: Python<'_>, plan: &GroupPlan, policy: u32, budget: f64, n_paths: usize) -> PyResult<u64> {
     let budget = Duration::try_from_secs_f64(budget).unwrap_or(Duration::from_secs(30));
     let policy =
         policy_of(policy).unwrap_or(PathPolicy { mode: PolicyMode::Fastest, tolerance: None, backends: None, budget });
-    explore(py, plan, &PathPolicy { budget, ..policy })
+    explore(py, plan, &PathPolicy { budget, ..policy }, n_paths)
 }
 
 /// Profiles what the benchmark database knows and has not measured in this environment.
@@ -206,7 +207,7 @@ pub(crate) fn profile_database(
     let database = database(py)?;
     let settings = OfflineSettings {
         profile: settings(duration(per_graph)?),
-        limits: crate::path_choice::measured_limits(),
+        limits: crate::path_choice::measured_limits(crate::path_choice::N_MEASURED),
         budget: budget.map(duration).transpose()?,
         graphs,
         options: plan_options(polyloom::DeviceId::Cpu, polyloom::Arch::DEFAULT, FloatMode::Strict),

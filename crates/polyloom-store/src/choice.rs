@@ -187,8 +187,9 @@ impl<'a, 'f> PathComparison<'a, 'f> {
         self.measured.iter().find(|each| each.status != TraceStatus::TooNoisy && each.key() == path.key())
     }
 
+    /// Returns true of code that has never been wrong and has not failed since it ran. Noise is no failure.
     fn works(&self, path: &MeasuredPath) -> bool {
-        self.newest(path).is_some_and(|each| each.status == TraceStatus::Ok) && !path.is_wrong
+        self.newest(path).is_none_or(|each| each.status == TraceStatus::Ok) && !path.is_wrong
     }
 
     fn default_of(&self, session: &str) -> Option<&'a MeasuredPath> {
@@ -376,6 +377,17 @@ mod tests {
         // The default itself.
         let fails = Some((name("a"), ChoiceReason::DefaultFails));
         assert_eq!(chosen(&[fast, failed("default", TraceStatus::Wrong)]), fails);
+    }
+
+    #[test]
+    fn noise_is_no_failure() {
+        // A default that is too noisy to be compared gives way to nothing, least of all to what takes longer.
+        let noisy = MeasuredPath { status: TraceStatus::TooNoisy, ..path("default", "x", 100_000) };
+        assert_eq!(chosen(&[noisy.clone(), path("a", "x", 120_000)]), None);
+        assert_eq!(chosen(&[noisy.clone(), path("a", "x", 50_000)]), None);
+        // One that failed before does.
+        let fails = Some((name("a"), ChoiceReason::DefaultFails));
+        assert_eq!(chosen(&[noisy, failed("default", TraceStatus::Failed), path("a", "x", 50_000)]), fails);
     }
 
     #[test]

@@ -186,7 +186,7 @@ impl MachineFacts {
             },
             memory_bytes: kib.unwrap_or_default() * 1024,
             n_numa_nodes: nodes.max(1),
-            gpus: Vec::new(),
+            gpus: gpus(root, &read),
             system: SystemFacts {
                 name: std::env::consts::OS.to_owned(),
                 distribution: pretty.unwrap_or_default().trim_matches('"').to_owned(),
@@ -224,6 +224,24 @@ fn model(processors: &str) -> String {
     // Arm's cores have numbers.
     let parts = ["CPU implementer", "CPU part", "CPU variant", "CPU revision"];
     parts.iter().filter_map(|name| field(processors, name)).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the GPUs that NVIDIA's driver shows in `/proc`, in the order of their places: their names and the driver's version. Reading it starts no
+/// driver.
+fn gpus(root: &Path, read: &impl Fn(&str) -> String) -> Vec<GpuFacts> {
+    let folder = "proc/driver/nvidia/gpus";
+    let places = std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+    let mut places: Vec<String> = places.filter_map(|place| place.file_name().into_string().ok()).collect();
+    places.sort();
+    // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue ...": the version is the first word of digits and points.
+    let version = read("proc/driver/nvidia/version");
+    let is_version = |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let driver = version.lines().next().unwrap_or_default().split_whitespace().find(is_version).unwrap_or_default();
+    let of_place = |place: &String| {
+        let name = field(&read(&format!("{folder}/{place}/information")), "Model")?.to_owned();
+        Some(GpuFacts { name, driver: driver.to_owned(), ..GpuFacts::default() })
+    };
+    places.iter().filter_map(of_place).collect()
 }
 
 fn features(processors: &str) -> Vec<String> {
@@ -287,6 +305,10 @@ mod tests {
         write("etc/os-release", "NAME=x\nPRETTY_NAME=\"Debian 12\"\n");
         write("sys/devices/system/node/online", "0-1\n");
         write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+        let version =
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\nGCC version: gcc 12.2.0\n";
+        write("proc/driver/nvidia/version", version);
+        write("proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t NVIDIA H200\nIRQ:   \t\t 5\n");
         let cpu0 = "sys/devices/system/cpu/cpu0";
         write(&format!("{cpu0}/cpufreq/scaling_governor"), "powersave\n");
         write(&format!("{cpu0}/cpufreq/cpuinfo_max_freq"), "3500000\n");
@@ -308,6 +330,8 @@ mod tests {
         assert_eq!((facts.memory_bytes, facts.n_numa_nodes), (1 << 30, 2));
         assert_eq!((&*facts.system.distribution, &*facts.system.kernel), ("Debian 12", "6.1.0"));
         assert_eq!(facts.system.huge_pages, "madvise");
+        let gpu = GpuFacts { name: "NVIDIA H200".to_owned(), driver: "580.95.05".to_owned(), ..GpuFacts::default() };
+        assert_eq!(facts.gpus, [gpu]);
     }
 
     #[test]

@@ -87,6 +87,17 @@ pub trait Store: StoreListing + Send {
     /// If the database fails.
     fn counts(&mut self) -> Result<BTreeMap<&'static str, u64>, StoreError>;
 
+    /// Returns a number that is another one after another connection has written measurements. Numbers of one connection can be
+    /// compared, and this connection's own writes need not change it. It costs much less than a look-up.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    fn change_mark(&mut self) -> Result<i64, StoreError>;
+
+    /// Counts the statements that this connection has run, from its opening on.
+    fn n_statements(&self) -> u64;
+
     /// Returns which migrations the database has had.
     ///
     /// # Errors

@@ -73,6 +73,11 @@ impl Kernel {
         Kernel { program, code: KernelCode::default(), device: device.clone() }
     }
 
+    /// Waits until the code is there that is being compiled in the background, of this kernel and others of its device.
+    pub fn wait_for_code(&self) {
+        self.device.wait_for_background();
+    }
+
     /// Its HIR as the front end made it, in the module of the functions it calls.
     pub fn module(&self) -> (&Module, FuncId) {
         (&self.program.module, self.program.id)

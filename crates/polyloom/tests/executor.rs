@@ -8,9 +8,10 @@ use polyloom::fusion::RunNumber;
 use polyloom_graph::cost::MachineCosts;
 use polyloom_graph::path::{PathGenerator, PathLimits, PathRequest};
 use polyloom_graph::plan::PlanOptions;
+use polyloom_graph::recipe::RecipeStep;
 use polyloom_graph::reference::{DenseTensor, evaluate};
 use polyloom_graph::verify_accuracy::{InputDistribution, InputDomain, make_inputs};
-use polyloom_graph::{Backend, Graph, KernelRegistry, Layout, SymbolValues, TensorType, parse_graph};
+use polyloom_graph::{Backend, Graph, KernelRegistry, Layout, Residence, SymbolValues, TensorType, parse_graph};
 use std::sync::Arc;
 
 const GRAPHS: [&str; 5] = [
@@ -123,13 +124,41 @@ fn paths_over_the_simulator_give_the_bits_of_the_evaluator() {
 }
 
 #[test]
-fn what_is_not_bound_is_refused_by_name() {
+fn paths_over_tensors_on_a_gpu_give_the_bits_of_the_evaluator() {
+    let session = Session::new().unwrap();
+    let registry = KernelRegistry::with_backends(&[Backend::GpuTorch, Backend::CpuTorch, Backend::CpuNative]);
+    let mut n_on_gpu = 0;
+    for text in GRAPHS {
+        let graph = parse_graph(text).unwrap();
+        let inputs = make_inputs(&graph, InputDistribution::Normal, InputDomain::Reals, 3).unwrap();
+        let expected = evaluate(&graph, &inputs).unwrap();
+        let request = PathRequest::new(graph.clone(), [1; 32]);
+        let mut costs = MachineCosts::default();
+        // Copies cost nothing, so that paths go there and back.
+        costs.transfers.iter_mut().for_each(|copy| (copy.latency_ns, copy.bytes_per_ns) = (1.0, 1e3));
+        let limits = PathLimits { n_paths: 24, ..PathLimits::default() };
+        for path in PathGenerator::new(request, &registry, costs, limits) {
+            assert_eq!(run(&session, &path.recipe, &graph, &inputs, &[]), expected, "{}", path.recipe.to_json());
+            n_on_gpu += usize::from(path.recipe.backends().contains(&Backend::GpuTorch));
+        }
+    }
+    assert!(n_on_gpu >= 10, "{n_on_gpu}");
+}
+
+#[test]
+fn copies_that_nothing_makes_are_refused_by_name() {
     let session = Session::new().unwrap();
     let graph = parse_graph("%x = input \"x\" : f32[4]\n%a = exp %x\nreturn %a").unwrap();
     let registry = KernelRegistry::with_backends(&[Backend::GpuTorch]);
     let request = PathRequest::new(graph, [1; 32]);
     let path = PathGenerator::new(request, &registry, MachineCosts::default(), PathLimits::default()).next().unwrap();
-    let verified = path.recipe.verify().unwrap();
+    // The input is an array of Polyloom on a device, which PyTorch does not take.
+    let mut recipe = path.recipe;
+    recipe.inputs = vec![Residence::LoomSim];
+    if let Some(RecipeStep::CopyTo { from, .. }) = recipe.steps.first_mut() {
+        *from = Residence::LoomSim;
+    }
+    let verified = recipe.verify().unwrap();
     let (layouts, options) = ([Layout::dense(&[4])], PlanOptions::default());
     let compiled = ExecutablePath::compile(
         &session,
@@ -140,5 +169,5 @@ fn what_is_not_bound_is_refused_by_name() {
         &HostArrays::default(),
     );
     let error = compiled.err().expect("it is refused").to_string();
-    assert!(error.contains("torch_cuda"), "{error}");
+    assert!(error.contains("from loom_sim to torch_cuda"), "{error}");
 }

@@ -1,5 +1,6 @@
 //! The rates of a machine, as data.
 
+use super::work::NodeWork;
 use crate::backend::{Backend, MemorySpace, Residence};
 use polyloom_ir::Scalar;
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,10 @@ pub struct BackendCosts {
     pub flops_per_ns: f64,
     /// The operations of products of matrices in a nanosecond, by the same rule.
     pub product_flops_per_ns: f64,
+    /// The nanoseconds that an op takes beyond what the rates say, for each of its operations, or for each byte of its result if it has none, by its
+    /// name. An op that is not named takes what they say.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub corrections: BTreeMap<String, f64>,
 }
 
 /// The rates of copies from one memory to another.
@@ -106,6 +111,7 @@ impl Default for MachineCosts {
                     cached_bytes_per_ns,
                     flops_per_ns,
                     product_flops_per_ns: product,
+                    corrections: BTreeMap::new(),
                 }
             };
         let backends = [
@@ -171,6 +177,12 @@ impl MachineCosts {
         };
         let all = costs.backends.iter().flat_map(of_backend).chain(costs.transfers.iter().flat_map(of_copy));
         let zero_copy = ("zero_copy_ns".to_owned(), costs.zero_copy_ns);
+        let corrections = costs.backends.iter().flat_map(|(backend, costs)| {
+            costs.corrections.iter().map(move |(op, value)| (format!("the correction of `{op}` on {backend}"), *value))
+        });
+        if let Some((what, value)) = corrections.into_iter().find(|(_, value)| !value.is_finite()) {
+            return Err(MachineCostsError::Rate { what, value });
+        }
         match all.chain([zero_copy]).find(|(_, value)| !(value.is_finite() && *value > 0.0)) {
             Some((what, value)) => Err(MachineCostsError::Rate { what, value }),
             None => Ok(costs),
@@ -205,6 +217,7 @@ impl MachineCosts {
             cached_bytes_per_ns: 1.0,
             flops_per_ns: 1.0,
             product_flops_per_ns: 1.0,
+            corrections: BTreeMap::new(),
         })
     }
 }
@@ -219,6 +232,24 @@ impl BackendCosts {
     /// Returns the time of elementwise operations on numbers of a type.
     pub fn element_ns(&self, flops: u64, dtype: Scalar) -> f64 {
         flops as f64 * width(dtype) / self.flops_per_ns
+    }
+
+    /// Returns the time that a node takes beyond what the rates say. It may be less than nothing.
+    pub(crate) fn correction_ns(&self, work: &NodeWork) -> f64 {
+        let known = work.op.filter(|_| !self.corrections.is_empty()).and_then(|op| self.corrections.get(op.name()));
+        known.map_or(0.0, |ns| ns * work.n_units() as f64)
+    }
+
+    /// Returns the times of a node's elementwise operations and of its products, with what is known of its op.
+    pub(crate) fn node_ns(&self, work: &NodeWork) -> (f64, f64) {
+        let (element_ns, product_ns) =
+            (self.element_ns(work.flops, work.dtype), self.product_ns(work.product_flops, work.dtype));
+        let correction_ns = self.correction_ns(work);
+        if work.product_flops > 0 {
+            (element_ns, (product_ns + correction_ns).max(0.0))
+        } else {
+            ((element_ns + correction_ns).max(0.0), product_ns)
+        }
     }
 
     /// Returns the time of operations of products of matrices.

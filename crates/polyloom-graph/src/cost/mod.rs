@@ -12,3 +12,4 @@ pub use machine::{BackendCosts, CostSource, MachineCosts, MachineCostsError, Tra
 pub use predict::{PredictedTime, StepTime, predict};
 pub(crate) use predict::{group_time, monolithic_time};
 pub(crate) use work::NodeWork;
+pub use work::{CorrectionUnits, correction_units};

@@ -94,6 +94,7 @@ pub fn predict(
 pub(crate) fn monolithic_time(backend: Backend, work: &NodeWork, costs: &MachineCosts) -> StepTime {
     let rates = costs.backend(backend);
     let n_bytes = work.cost.bytes_read.saturating_add(work.cost.bytes_written);
+    let (element_ns, product_ns) = rates.node_ns(work);
     StepTime {
         n_launches: 1,
         n_bytes,
@@ -101,8 +102,8 @@ pub(crate) fn monolithic_time(backend: Backend, work: &NodeWork, costs: &Machine
         product_flops: work.product_flops,
         launch_ns: rates.launch_ns,
         memory_ns: rates.memory_ns(n_bytes),
-        element_ns: rates.element_ns(work.flops, work.dtype),
-        product_ns: rates.product_ns(work.product_flops, work.dtype),
+        element_ns,
+        product_ns,
         transfer_ns: 0.0,
     }
 }
@@ -133,6 +134,17 @@ pub(crate) fn group_time(
         time.element_ns += rates.element_ns(work.flops, work.dtype);
         time.product_ns += rates.product_ns(work.product_flops, work.dtype);
     }
+    // What is known of ops is known of composite ones as they are in the program, by their parts together.
+    for (id, _) in part.iter() {
+        let work = NodeWork::of(&part, id).ok_or_else(|| unknown_extents(id))?;
+        let correction_ns = rates.correction_ns(&work);
+        if work.product_flops > 0 {
+            time.product_ns += correction_ns;
+        } else {
+            time.element_ns += correction_ns;
+        }
+    }
+    (time.element_ns, time.product_ns) = (time.element_ns.max(0.0), time.product_ns.max(0.0));
     Ok(time)
 }
 

@@ -343,8 +343,9 @@ impl PathPrefix {
         if node.role != NodeRole::View || form.values[node.id as usize].is_output {
             group.n_stages = group.n_stages.max(u32::from(stage) + 1);
         }
-        group.element_ns += rates.element_ns(node.work.flops, node.work.dtype);
-        group.product_ns += rates.product_ns(node.work.product_flops, node.work.dtype);
+        let (element_ns, product_ns) = rates.node_ns(&node.work);
+        group.element_ns += element_ns;
+        group.product_ns += product_ns;
         if form.values[node.id as usize].is_output {
             group.memory_ns += rates.memory_ns(node.work.n_bytes);
             state.is_written = true;

@@ -3,7 +3,7 @@
 use super::expression::CombineOrder;
 use super::sort::SortStep;
 use super::staged::StagedRows;
-use super::tile::{AttentionTile, MatrixTile, PipelinedTile, ProductTile};
+use super::tile::{AttentionTile, MatrixTile, PipelinedTile, ProductTile, TileShape};
 use crate::op::TensorOp;
 use crate::reference::N_LANES;
 use polyloom_ir::{BuildError, FloatMode, Function, Scalar};
@@ -51,6 +51,20 @@ impl KernelBody {
         }
     }
 
+    /// Returns the form of a body that has parameters which tuning may choose.
+    pub fn tunable_form(&self) -> Option<TunableForm> {
+        match self.form {
+            BodyForm::Product { tile, .. } => Some(TunableForm::Product(tile.shape)),
+            BodyForm::Attention(_) => Some(TunableForm::Attention),
+            BodyForm::Block { .. }
+            | BodyForm::Loop
+            | BodyForm::Unrolled(_)
+            | BodyForm::SplitBlock
+            | BodyForm::SplitLane => Some(TunableForm::Rows),
+            _ => None,
+        }
+    }
+
     /// Returns a name that tells the ops, in order, each once.
     pub fn name(&self) -> String {
         let mut ops: Vec<&str> = Vec::new();
@@ -77,6 +91,17 @@ impl KernelBody {
             n => format!("{}_and_{}_more", ops[..3].join("_"), n - 3),
         }
     }
+}
+
+/// The forms of bodies that have parameters. No choice of them changes a bit of a result.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TunableForm {
+    /// Tiles of a product. How many are grouped, and how long pieces are, is no part of a body, and 0 here.
+    Product(TileShape),
+    /// Queries of attention, of which a block of threads has some by the width of vectors.
+    Attention,
+    /// Rows, which are cut to pieces by the number of threads.
+    Rows,
 }
 
 /// A parameter of a kernel.

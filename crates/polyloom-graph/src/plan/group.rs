@@ -427,3 +427,27 @@ pub(super) fn combines(arena: &ExpressionArena, root: ExpressionId) -> bool {
     arena.visit(&[root], |id| found |= matches!(arena.get(id).kind, ExpressionKind::Combined { .. }));
     found
 }
+
+/// Returns true if something is computed of stored elements that all elements along an axis share.
+pub(super) fn computes_of_rows(arena: &ExpressionArena, roots: &[ExpressionId], axis: usize) -> bool {
+    // What is the same for a row, with whether it has something stored in it.
+    let mut of_rows: FxHashMap<ExpressionId, bool> = FxHashMap::default();
+    let mut found = false;
+    arena.visit(roots, |id| match &arena.get(id).kind {
+        ExpressionKind::Load(_, layout) if layout.strides[axis] == 0 => drop(of_rows.insert(id, true)),
+        ExpressionKind::Place(layout) if layout.strides[axis] == 0 => drop(of_rows.insert(id, false)),
+        ExpressionKind::Constant(_) | ExpressionKind::Count(_) | ExpressionKind::Number(_) => {
+            of_rows.insert(id, false);
+        }
+        ExpressionKind::Apply(_, operands) => {
+            let loads: Option<Vec<bool>> = operands.iter().map(|operand| of_rows.get(operand).copied()).collect();
+            if let Some(loads) = loads {
+                let loads = loads.contains(&true);
+                found |= loads;
+                of_rows.insert(id, loads);
+            }
+        }
+        _ => {}
+    });
+    found
+}

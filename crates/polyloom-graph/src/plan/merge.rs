@@ -61,6 +61,11 @@ impl MergedAxes {
         axes
     }
 
+    /// The last of the old axes that make the last outer one.
+    pub(super) fn last_axis(&self) -> Option<usize> {
+        self.outer.len().checked_sub(1).map(|last| self.last[last])
+    }
+
     /// Makes the last outer axis a row, if there are no rows yet, it is long, and neighbours along it are neighbours in memory.
     pub(super) fn take_row(&mut self, layouts: &[Layout]) {
         let [outer @ .., length] = &self.outer[..] else { return };

@@ -31,7 +31,7 @@ mod staged;
 mod tile;
 mod translate;
 
-pub use body::KernelBody;
+pub use body::{KernelBody, TunableForm};
 pub use decision::{KernelSummary, PlanDecision, PlanExplanation, explain};
 pub use options::PlanOptions;
 pub use tile::TileShape;

@@ -13,17 +13,17 @@ const FIRST_SAMPLES: u32 = 6;
 const EARLY_WARM_UPS: u32 = 12;
 
 /// A kernel that can be compiled for each point of a space.
-pub trait TunedKernel {
+pub trait TunedKernel<'k> {
     /// Makes the candidate of a point. Compiling may wait for [`Measure::prepare`].
     ///
     /// # Errors
     ///
     /// The failure, if there is no code for the point.
-    fn candidate(&mut self, point: &ParameterPoint) -> Result<Box<dyn Measure>, MeasureFailure>;
+    fn candidate(&mut self, point: &ParameterPoint) -> Result<Box<dyn Measure + 'k>, MeasureFailure>;
 }
 
-impl<F: FnMut(&ParameterPoint) -> Result<Box<dyn Measure>, MeasureFailure>> TunedKernel for F {
-    fn candidate(&mut self, point: &ParameterPoint) -> Result<Box<dyn Measure>, MeasureFailure> {
+impl<'k, F: FnMut(&ParameterPoint) -> Result<Box<dyn Measure + 'k>, MeasureFailure>> TunedKernel<'k> for F {
+    fn candidate(&mut self, point: &ParameterPoint) -> Result<Box<dyn Measure + 'k>, MeasureFailure> {
         self(point)
     }
 }
@@ -100,10 +100,10 @@ pub struct Tuning {
 ///
 /// `default` is chosen unless another point beats it beyond the noise in the last rung. A point that fails or is wrong is out, with its
 /// failure kept as a measurement.
-pub fn tune(
+pub fn tune<'k>(
     space: &ParameterSpace,
     default: &ParameterPoint,
-    kernel: &mut dyn TunedKernel,
+    kernel: &mut dyn TunedKernel<'k>,
     policy: &MeasurementPolicy,
     limits: &TuningLimits,
     probe: &mut dyn EnvironmentProbe,
@@ -152,8 +152,8 @@ pub fn tune(
     Tuning { chosen, points: search.points, end }
 }
 
-struct TuningSearch<'s> {
-    kernel: &'s mut dyn TunedKernel,
+struct TuningSearch<'s, 'k> {
+    kernel: &'s mut dyn TunedKernel<'k>,
     policy: &'s MeasurementPolicy,
     limits: &'s TuningLimits,
     probe: &'s mut dyn EnvironmentProbe,
@@ -161,7 +161,7 @@ struct TuningSearch<'s> {
     start: u64,
     points: Vec<TunedPoint>,
     /// The candidates of the points, kept because compiling them may have cost more than measuring them does.
-    candidates: Vec<Box<dyn Measure>>,
+    candidates: Vec<Box<dyn Measure + 'k>>,
 }
 
 /// A point for which there is no code.
@@ -189,7 +189,7 @@ impl Measure for FailedCandidate {
     }
 }
 
-impl TuningSearch<'_> {
+impl TuningSearch<'_, '_> {
     fn is_out_of_time(&mut self) -> bool {
         self.time_left() == 0
     }

@@ -19,6 +19,11 @@ impl FunctionLowering<'_, '_> {
             }
             cond => cond,
         };
+        if let ValueRep::Uniform(cond) = cond
+            && let Some(known) = self.ir.as_int_const(cond)
+        {
+            return self.region(if known == 0 { otherwise } else { then });
+        }
         let (then_block, else_block);
         match cond {
             ValueRep::Uniform(cond) => {

@@ -27,6 +27,9 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::ffi::CString;
 
+/// Most lanes under a mask: what is left of a row is less than a group, the less the wider groups are.
+const MOST_MASKED_LANES: u32 = 32;
+
 /// Says where in the launch the current group is.
 #[derive(Clone, Copy)]
 pub(crate) struct GroupThread {
@@ -82,6 +85,7 @@ pub(crate) fn kernel(
         module,
         func,
         lanes,
+        masked_lanes: lanes,
         parallel: &parallel,
         alone: variant.facts.alone,
         uniformity: Some(&uniformity),
@@ -99,7 +103,9 @@ pub(crate) fn kernel(
         lines: None,
     };
     let totals = unit.totals();
-    let unit = BodyUnit { totals: &totals, ..unit };
+    // Sums over a launch have a lane for each of a group's.
+    let masked_lanes = if totals.is_empty() { lanes.min(MOST_MASKED_LANES) } else { lanes };
+    let unit = BodyUnit { totals: &totals, masked_lanes, ..unit };
     let private = unit.private_arrays(&copied);
     if private.is_empty() {
         unit.rows(&mut callees, context, begin, end, &[])?;
@@ -136,6 +142,8 @@ pub(crate) struct BodyUnit<'a, 'c> {
     pub(crate) module: &'a Module,
     pub(crate) func: &'a Function,
     pub(crate) lanes: u32,
+    /// The lanes of groups under a mask, at most as many.
+    pub(crate) masked_lanes: u32,
     /// The parallel loops and the lanes that each has.
     pub(crate) parallel: &'a [(Inst, u32)],
     /// True if no two threads of the processor share what is updated.

@@ -1,7 +1,8 @@
 //! The loop over groups: of a row's threads, and of the iterations of a parallel loop.
 //!
 //! The body stands there twice: for full groups, where the mask is known and vanishes, and under a mask, for what is
-//! left at the end and for groups the first copy gives up on ([`BailOut`]).
+//! left at the end and for groups the first copy gives up on ([`BailOut`]). The second may have fewer lanes: a group
+//! goes through it in several parts then.
 
 use super::value_rep::ExecMask;
 use super::{BailOut, Result};
@@ -9,7 +10,9 @@ use crate::ir::*;
 
 /// A loop over groups that has begun: the current block is its head.
 pub(super) struct GroupLoop {
+    /// The lanes of full groups, and those of the masked copy of the body.
     lanes: u32,
+    masked_lanes: u32,
     /// The first number of the current group, `i64`.
     pub(super) first: Val,
     /// The end of the numbers of this group, where groups have another than the loop; the loop's is then the second.
@@ -18,9 +21,15 @@ pub(super) struct GroupLoop {
 }
 
 impl GroupLoop {
-    /// Begins a loop over the numbers from `first` to `end`, in groups of `lanes`. Those up to `first_end`, if it is
-    /// given, are in groups of their own.
-    pub(super) fn begin(ir: &IrEmitter<'_>, lanes: u32, first: Val, first_end: Option<Val>, end: Val) -> GroupLoop {
+    /// Begins a loop over the numbers from `first` to `end`, in groups of as many lanes as are given, the second number
+    /// for those under a mask. Numbers up to `first_end`, if there is one, are in groups of their own.
+    pub(super) fn begin(
+        ir: &IrEmitter<'_>,
+        (lanes, masked_lanes): (u32, u32),
+        first: Val,
+        first_end: Option<Val>,
+        end: Val,
+    ) -> GroupLoop {
         let before = ir.current();
         let head = ir.block(c"group");
         ir.br(head);
@@ -32,7 +41,7 @@ impl GroupLoop {
             ir.add_incoming(of_group, first_end, before);
             (of_group, end)
         });
-        GroupLoop { lanes, first: at, ends, left_of: ends.map_or(end, |(of_group, _)| of_group) }
+        GroupLoop { lanes, masked_lanes, first: at, ends, left_of: ends.map_or(end, |(of_group, _)| of_group) }
     }
 
     /// Emits the bodies by `body`, which gives the blocks that bail out, and ends where all numbers are done.
@@ -79,13 +88,18 @@ impl GroupLoop {
         for &from in &bails {
             ir.add_incoming(n_active, n_lanes, from);
         }
-        let narrow = ir.int_cast(n_active, ir.int(32));
-        let mask = ir.icmp(ULT, ir.iota(ir.int(32), self.lanes, 1), ir.splat(narrow, self.lanes));
+        let has_parts = self.masked_lanes < self.lanes;
+        let n_in_part = match has_parts {
+            true => ir.binary_intrinsic("llvm.smin", n_active, ir.i64_const(self.masked_lanes.into())),
+            false => n_active,
+        };
+        let narrow = ir.int_cast(n_in_part, ir.int(32));
+        let mask = ir.icmp(ULT, ir.iota(ir.int(32), self.masked_lanes, 1), ir.splat(narrow, self.masked_lanes));
         body(ExecMask::Mask(mask), None)?;
-        if bails.is_empty() && self.ends.is_none() {
+        if bails.is_empty() && self.ends.is_none() && !has_parts {
             ir.br(done);
         } else {
-            ir.add_incoming(n_done, n_active, ir.current());
+            ir.add_incoming(n_done, n_in_part, ir.current());
             ir.br(latch);
         }
         ir.switch_to(done);

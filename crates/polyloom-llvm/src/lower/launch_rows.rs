@@ -3,17 +3,20 @@
 use super::calls::CompiledCallees;
 use super::entry::{BodyUnit, GroupThread};
 use super::group_loop::GroupLoop;
-use super::memory::ArrayArg;
+use super::memory::GroupAddress;
 use super::prefetch;
 use super::private_arrays::PrivateArray;
-use super::{ExecMask, Result, ValueRep};
+use super::{ExecMask, FunctionLowering, Result};
 use crate::ir::*;
 use polyloom_codegen::LaunchContext;
-use polyloom_ir::{Imm, MAX_DIMS, Op, ValueDef};
+use polyloom_ir::{Function, Inst, MAX_DIMS, Op, Scalar, Value, ValueDef};
 use smallvec::SmallVec;
 
 /// Number of groups that make a row long enough for stores to be aligned in it.
 const LONG_ROW: i64 = 8;
+
+/// Bytes of a cache line.
+const LINE: u64 = 64;
 
 impl<'a, 'c> BodyUnit<'a, 'c> {
     /// The loop over rows, and in it the loop over groups. At its end, what copies hold is brought to their arrays.
@@ -120,8 +123,9 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
     ) -> Result<()> {
         let ir = self.ir;
         thread.column = from;
-        let first_end = self.first_group_end(&thread, to);
-        let groups = GroupLoop::begin(ir, self.lanes, from, first_end, to);
+        thread.linear = row_start.map_or(from, |start| ir.add(start, from));
+        let first_end = self.first_group_end(callees, &thread, to)?;
+        let groups = GroupLoop::begin(ir, (self.lanes, self.masked_lanes), from, first_end, to);
         thread.column = groups.first;
         thread.linear = row_start.map_or(thread.column, |start| ir.add(start, thread.column));
         groups.run(ir, |exec, bail_out| {
@@ -130,59 +134,87 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
                     prefetch::emit(ir, &thread, self.lanes, array, offsets);
                 }
             }
-            self.body(callees, thread, exec, bail_out)
+            let lanes = if exec == ExecMask::Full { self.lanes } else { self.masked_lanes };
+            BodyUnit { lanes, ..*self }.body(callees, thread, exec, bail_out)
         })
     }
 
     /// Returns where the first group of a long row ends so that those after it store whole cache lines. `None` if no
     /// array is known to be stored to in the order of the threads.
-    fn first_group_end(&self, thread: &GroupThread, to: Val) -> Option<Val> {
+    fn first_group_end(&self, callees: &mut CompiledCallees, thread: &GroupThread, to: Val) -> Result<Option<Val>> {
         let ir = self.ir;
-        let array = self.array_stored_in_order()?;
-        let bytes = u64::from(self.lanes * array.elem.bytes());
-        if self.lanes == 1 || bytes < 16 {
-            return None;
+        let Some(store) = self.store_in_order() else { return Ok(None) };
+        let mut lower = self.lower(callees, *thread, ExecMask::Full, None);
+        let Some((elem, first)) = lower.first_stored(store)? else { return Ok(None) };
+        let bytes = u64::from(self.lanes * elem.bytes()).min(LINE);
+        if bytes < 16 {
+            return Ok(None);
         }
-        let size = ir.i64_const(array.elem.bytes().into());
-        let mut address = ir.ptr_to_int(array.pointer, ir.int(64));
-        let coordinates = thread.outer.iter().copied().flatten().chain([thread.column]);
-        for (coordinate, &stride) in coordinates.zip(&array.strides) {
-            address = ir.add(address, ir.mul(coordinate, stride));
-        }
+        let address = ir.ptr_to_int(first, ir.int(64));
         let bytes_to_boundary = ir.and(ir.neg(address), ir.int_const(ir.int(64), bytes - 1));
-        let n_threads = ir.udiv(bytes_to_boundary, size);
+        let n_threads = ir.udiv(bytes_to_boundary, ir.i64_const(elem.bytes().into()));
         let is_long = ir.icmp(SGE, ir.sub(to, thread.column), ir.i64_const(i64::from(self.lanes) * LONG_ROW));
         let is_aligned = ir.icmp(EQ, n_threads, ir.i64_const(0));
         let first_end = ir.add(thread.column, n_threads);
-        Some(ir.select(ir.and(is_long, ir.not(is_aligned)), first_end, to))
+        Ok(Some(ir.select(ir.and(is_long, ir.not(is_aligned)), first_end, to)))
     }
 
-    /// An array of the launch's rank, dense along its last axis, each of whose threads stores to its own element.
-    fn array_stored_in_order(&self) -> Option<&'a ArrayArg> {
+    /// The first store whose indices are sums and products of coordinates and parameters.
+    fn store_in_order(&self) -> Option<Inst> {
         let mut found = None;
-        self.func.walk(self.func.body, &mut |_, data| {
-            if data.op != Op::ArrayStore || found.is_some() {
-                return;
-            }
-            let Some(ValueRep::Array(index)) = self.func.param_index(data.operands[0]).map(|param| self.params[param])
-            else {
-                return;
-            };
-            let indices = &data.operands[1..data.operands.len() - 1];
-            let in_order = indices.len() == usize::from(self.rank)
-                && indices.iter().enumerate().all(|(axis, &value)| match self.func.values[value].def {
-                    ValueDef::Result(inst, _) => {
-                        let data = &self.func.insts[inst];
-                        data.op == Op::Tid && data.imm == Imm::Axis(axis as u8)
-                    }
-                    ValueDef::Param(..) => false,
-                });
-            let is_dense = |array: &&ArrayArg| array.known_strides.last().is_some_and(|stride| stride.is_some());
-            let array = self.arrays[index].as_ref().filter(is_dense);
-            if in_order {
-                found = array;
+        self.func.walk(self.func.body, &mut |inst, data| {
+            if data.op == Op::ArrayStore && found.is_none() && self.lanes > 1 {
+                let indices = &data.operands[1..data.operands.len() - 1];
+                let is_known = indices.iter().all(|&index| is_of_coordinates(self.func, index));
+                found = (is_known && self.func.param_index(data.operands[0]).is_some()).then_some(inst);
             }
         });
         found
+    }
+}
+
+/// Returns true for what is computed of a thread's coordinates and parameters by additions and multiplications.
+fn is_of_coordinates(func: &Function, value: Value) -> bool {
+    let ValueDef::Result(inst, _) = func.values[value].def else { return func.param_index(value).is_some() };
+    let data = &func.insts[inst];
+    match data.op {
+        Op::Tid | Op::TidLinear | Op::Const => true,
+        Op::Add | Op::Sub | Op::Mul | Op::Cast => data.operands.iter().all(|&operand| is_of_coordinates(func, operand)),
+        _ => false,
+    }
+}
+
+impl FunctionLowering<'_, '_> {
+    /// The element type of an array and where a group's first lane stores to it; `None` if the lanes' elements are no row.
+    fn first_stored(&mut self, store: Inst) -> Result<Option<(Scalar, Val)>> {
+        let func = self.func;
+        let [array, indices @ .., _] = &func.insts[store].operands[..] else { return Ok(None) };
+        let index = self.array(*array)?;
+        let arg = self.array_arg(index)?;
+        let (elem, is_dense) = (arg.elem, arg.known_strides.last().is_some_and(Option::is_some));
+        if !is_dense {
+            return Ok(None);
+        }
+        for &value in indices {
+            self.compute(value)?;
+        }
+        let reps = self.reps(indices)?;
+        match self.address(index, indices, &reps)? {
+            GroupAddress::Row(first) => Ok(Some((elem, first))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Computes a value from a thread's coordinates, wherever its instructions stand.
+    fn compute(&mut self, value: Value) -> Result<()> {
+        let func = self.func;
+        let ValueDef::Result(inst, _) = func.values[value].def else { return Ok(()) };
+        if self.values[value].is_some() {
+            return Ok(());
+        }
+        for &operand in &func.insts[inst].operands {
+            self.compute(operand)?;
+        }
+        self.plain(inst)
     }
 }

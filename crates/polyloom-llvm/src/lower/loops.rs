@@ -22,6 +22,9 @@ impl FunctionLowering<'_, '_> {
         if let Some(lanes) = self.find_lanes_of_loop(inst) {
             return self.lower_iterations_in_groups(inst, &bounds, lanes);
         }
+        if self.is_single_iteration(inst, &bounds) {
+            return self.iteration_alone(inst, bounds[0], &inits);
+        }
         if let Some(flow) = self.tiled_for_range(inst, &bounds, &inits)? {
             return Ok(flow);
         }
@@ -41,6 +44,35 @@ impl FunctionLowering<'_, '_> {
                 other => Ok(other),
             },
         }
+    }
+
+    /// Returns true for a loop of constant bounds with one iteration, such as that over the rows of a block of one row.
+    fn is_single_iteration(&self, inst: Inst, bounds: &[ValueRep]) -> bool {
+        let data = &self.func.insts[inst];
+        let constant = |rep: &ValueRep| match rep {
+            ValueRep::Uniform(value) => self.ir.as_int_const(*value),
+            _ => None,
+        };
+        let bounds: Option<SmallVec<[i64; 3]>> = bounds.iter().map(constant).collect();
+        let mut leaves = false;
+        self.func.walk(data.regions[0], &mut |_, inner| {
+            leaves |= matches!(inner.op, Op::Break | Op::Continue | Op::Return);
+        });
+        !leaves && bounds.is_some_and(|bounds| matches!(bounds[..], [0, 1, 1]))
+    }
+
+    /// Lowers the body of a loop as its only iteration, in the current block: what is stored before and after it is known
+    /// to stand in a row ([`super::stored_rows`]).
+    fn iteration_alone(&mut self, inst: Inst, count: ValueRep, inits: &Reps) -> Result<RegionFlow> {
+        let body = self.func.insts[inst].regions[0];
+        let [counter, carried @ ..] = &self.func.regions[body].params[..] else {
+            return Err(CodegenError::new("internal error: a loop without a counter"));
+        };
+        self.values[*counter] = Some(count);
+        for (&param, value) in carried.iter().zip(self.coerce_all(carried, inits)?) {
+            self.values[param] = Some(FunctionLowering::rep_of(value, self.kind(param)));
+        }
+        self.region(body)
     }
 
     pub(super) fn for_range_over(&mut self, inst: Inst, bounds: &[ValueRep], inits: Reps) -> Result<RegionFlow> {

@@ -63,7 +63,7 @@ impl FunctionLowering<'_, '_> {
             }
             // Numbers of threads, which have 32 bits, are no more than 2^32 apart.
             None => {
-                let groups = GroupLoop::begin(ir, lanes, first, None, end);
+                let groups = GroupLoop::begin(ir, (lanes, lanes), first, None, end);
                 let at = groups.first;
                 groups.run(ir, |exec, bail_out| group(at, exec, bail_out))?;
             }

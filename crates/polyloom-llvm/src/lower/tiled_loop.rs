@@ -15,8 +15,8 @@ use polyloom_codegen::CodegenError;
 use polyloom_ir::{Inst, Value, ValueDef};
 use smallvec::SmallVec;
 
-/// Most columns of a tile: of the smallest elements, a cache line.
-const MOST_COLUMNS: u32 = 16;
+/// Columns of a tile: of the smallest elements, a cache line. Rows a power of two apart lose what is left of one.
+const N_COLUMNS: u32 = 16;
 
 impl FunctionLowering<'_, '_> {
     /// Lowers a loop whose accesses can be part of tiles; `None` for others.
@@ -36,7 +36,7 @@ impl FunctionLowering<'_, '_> {
         let counter = self.func.regions[self.func.insts[inst].regions[0]].params[0];
         let (low, high) = if tiled.counts_down { (hi, lo) } else { (lo, hi) };
         let n_iterations = ir.sub(ir.sext_to_64(high), ir.sext_to_64(low));
-        let n_columns = self.lanes.min(MOST_COLUMNS);
+        let n_columns = N_COLUMNS;
         let tiles = TileLoop { tiled: &tiled, counter, first: lo, n_iterations, n_columns, mask: self.mask() };
 
         let (some, with_tiles, without) = (ir.block(c"some"), ir.block(c"tiles"), ir.block(c"no_tiles"));
@@ -216,11 +216,14 @@ impl FunctionLowering<'_, '_> {
             let (pointer, mask) = self.row_of_tile(tiles, range, rows, lane);
             loaded.push(self.load_neighbours(array, pointer, Some(mask), tiles.n_columns)?);
         }
-        let squares: Vec<Vec<Val>> =
-            loaded.chunks(tiles.n_columns as usize).map(|rows| transpose::columns(ir, rows)).collect();
-        for place in 0..tiles.n_columns {
-            let value = self.side_by_side(squares.iter().map(|square| square[place as usize]).collect());
-            ir.set(ir.offset(column, buffer.slot, ir.i64_const(place.into())), value);
+        let side = self.lanes.min(tiles.n_columns);
+        for from in (0..tiles.n_columns).step_by(side as usize) {
+            let rows: Vec<Val> = loaded.iter().map(|&row| part_of(ir, row, from, side)).collect();
+            let squares: Vec<Vec<Val>> = rows.chunks(side as usize).map(|rows| transpose::columns(ir, rows)).collect();
+            for place in 0..side {
+                let value = self.side_by_side(squares.iter().map(|square| square[place as usize]).collect());
+                ir.set(ir.offset(column, buffer.slot, ir.i64_const((from + place).into())), value);
+            }
         }
         Ok(rows)
     }
@@ -244,14 +247,14 @@ impl FunctionLowering<'_, '_> {
         let n_before = if walk.goes_back { 0 } else { i64::from(walk.n_reloaded) };
         let columns: Vec<Val> =
             (0..tiles.n_columns).map(|place| load(ir.i64_const(i64::from(place) + n_before))).collect();
-        for from in (0..self.lanes).step_by(tiles.n_columns as usize) {
-            let part = |&column: &Val| match self.lanes == tiles.n_columns {
-                true => column,
-                false => ir.shuffle(column, column, from..from + tiles.n_columns),
-            };
-            let square = transpose::rows(ir, &columns.iter().map(part).collect::<Vec<_>>());
-            for (lane, row) in (from..).zip(square) {
-                let (pointer, mask) = self.row_of_tile(tiles, range, rows, lane);
+        let side = self.lanes.min(tiles.n_columns);
+        for from in (0..self.lanes).step_by(side as usize) {
+            let part: Vec<Val> = columns.iter().map(|&column| part_of(ir, column, from, side)).collect();
+            let squares: Vec<Vec<Val>> =
+                part.chunks(side as usize).map(|columns| transpose::rows(ir, columns)).collect();
+            for lane in 0..side {
+                let row = self.side_by_side(squares.iter().map(|square| square[lane as usize]).collect());
+                let (pointer, mask) = self.row_of_tile(tiles, range, rows, from + lane);
                 self.store_row(array, row, pointer, Some(mask))?;
             }
         }
@@ -307,5 +310,13 @@ impl FunctionLowering<'_, '_> {
             self.compute_in(region, operand)?;
         }
         self.plain(inst)
+    }
+}
+
+/// Some neighbouring lanes of a vector.
+fn part_of(ir: &IrEmitter<'_>, vector: Val, from: u32, n_lanes: u32) -> Val {
+    match ir.n_lanes(vector) == n_lanes {
+        true => vector,
+        false => ir.shuffle(vector, vector, from..from + n_lanes),
     }
 }

@@ -2,12 +2,16 @@
 
 use super::calls::used_values;
 use super::cost::ThreadCost;
+use super::indices::WrappedIndex;
+use super::row_tiles::tiled_accesses;
 use crate::target::HostProcessor;
 use polyloom_codegen::CodeVariant;
+use polyloom_ir::analysis::affine::{AffineSum, AffineTerm};
 use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};
 use polyloom_ir::op::OpGroup;
-use polyloom_ir::{Function, Imm, Inst, Module, Op, Region, Scalar, Value};
+use polyloom_ir::{Function, Imm, Inst, Module, Op, Region, Scalar, Value, ValueDef};
 use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 
 /// The number of threads that run at a time, and the estimate that decided it.
 #[derive(Clone, Copy, Debug)]
@@ -110,8 +114,13 @@ impl WidthRequest<'_> {
             () => 1,
         };
         let lanes = (processor.vector_bytes / bytes).clamp(2, 32);
-        let twice = hides_latency(module, func, region, uniformity, processor);
-        let lanes = if twice { (lanes * 2).min(64) } else { lanes }.min(most);
+        let lanes = match most_lanes_of_tiles(module, func, uniformity, variant) {
+            Some(most_of_tiles) => lanes.min(most_of_tiles),
+            None if walks_columns(func, region, uniformity, processor) => (lanes * 4).min(64),
+            None if hides_latency(module, func, region, uniformity, processor) => (lanes * 2).min(64),
+            None => lanes,
+        };
+        let lanes = lanes.min(most);
         let n_registers = (lanes * bytes) as f32 / processor.vector_bytes as f32;
         let cost = ThreadCost::of(module, func, region, uniformity, variant, (lanes, n_registers));
         let (lanes, rival) = if cost.alone < cost.in_group { (1, lanes) } else { (lanes, 1) };
@@ -168,6 +177,92 @@ fn n_prints(module: &Module, func: &Function, region: Region) -> u32 {
         inner * if repeats { 2 } else { 1 } + called
     };
     func.regions[region].insts.iter().map(of).sum::<u32>().min(2)
+}
+
+/// Most cache lines that a group may go along while it stores: rows a power of two apart share a set of the first cache.
+const MOST_LINES: u32 = 16;
+
+/// The most lanes worth having where threads go along rows in tiles ([`super::row_tiles`]); `None` if there are no tiles.
+fn most_lanes_of_tiles(
+    module: &Module,
+    func: &Function,
+    uniformity: &Uniformity,
+    variant: &CodeVariant,
+) -> Option<u32> {
+    let tiled = tiled_accesses(module, func, uniformity, &variant.facts);
+    if tiled.is_empty() {
+        return None;
+    }
+    let stores = tiled.keys().any(|&inst| func.insts[inst].op == Op::ArrayStore);
+    let arrays: FxHashSet<Value> = tiled.keys().map(|&inst| func.insts[inst].operands[0]).collect();
+    let bytes = |&array: &Value| func.ty(array).as_array().map_or(4, |(elem, _)| elem.bytes());
+    let n_lines = arrays.iter().map(|array| bytes(array).div_ceil(4)).sum::<u32>();
+    Some(if stores { 1 << (MOST_LINES / n_lines).max(4).ilog2() } else { u32::MAX })
+}
+
+/// Fewest elements from one iteration to the next that make a walk down a column: less than those share cache lines.
+const ROW_APART: i64 = 16;
+/// Most instructions of a loop that waits for memory more than for what it computes.
+const FEW_INSTRUCTIONS: usize = 16;
+
+/// Returns true if all loops of some length go down columns and do little else: each iteration then touches some bytes
+/// of another row, so that the more neighbours go together, the more of a row is fetched at a time. Rows that are a
+/// power of two apart lose what they do not use of a cache line at once.
+fn walks_columns(func: &Function, region: Region, uniformity: &Uniformity, processor: &HostProcessor) -> bool {
+    let n_registers = if processor.vector_bytes == 64 { 32 } else { 16 };
+    let (mut walks, mut others) = (false, false);
+    func.walk(region, &mut |inst, data| match data.op {
+        Op::ForRange => {
+            let body = data.regions[0];
+            let is_small = func.regions[body].insts.len() <= FEW_INSTRUCTIONS
+                && func.regions[body].insts.iter().all(|&inner| {
+                    let data = &func.insts[inner];
+                    data.regions.is_empty() && !matches!(data.op.info().group, OpGroup::Math | OpGroup::Atomic)
+                });
+            let is_walk = uniformity.cond_is_uniform(inst)
+                && is_small
+                && 4 * live_through(func, uniformity, inst) + TEMPORARIES <= n_registers
+                && func.regions[body].insts.iter().any(|&inner| goes_down(func, uniformity, body, inner));
+            walks |= is_walk;
+            others |= !is_walk;
+        }
+        Op::While => others = true,
+        _ => {}
+    });
+    walks && !others
+}
+
+/// Returns true for an access of neighbouring elements that comes to another row in each iteration of a loop.
+fn goes_down(func: &Function, uniformity: &Uniformity, body: Region, inst: Inst) -> bool {
+    let data = &func.insts[inst];
+    if !matches!(data.op, Op::ArrayLoad | Op::LoadReadonly | Op::ArrayStore) {
+        return false;
+    }
+    let Some((_, n_dims)) = func.ty(data.operands[0]).as_array() else { return false };
+    let plain = |&index: &Value| WrappedIndex::of(func, index).map_or(index, |wrapped| wrapped.plain);
+    let indices: SmallVec<[Value; 4]> = data.operands[1..=usize::from(n_dims)].iter().map(plain).collect();
+    let Some((&last, outer)) = indices.split_last() else { return false };
+    let counter = func.regions[body].params[0];
+    let is_counted = |value: Value| depends_on(func, body, value, counter);
+    let is_row_apart = |&(term, factor): &(AffineTerm, i64)| match term {
+        AffineTerm::Value(value) if value == counter => factor.abs() >= ROW_APART,
+        AffineTerm::Value(value) => is_counted(value),
+        AffineTerm::Coordinate(_) => false,
+    };
+    matches!(uniformity.shape(last), ValueShape::Affine { stride: 1 | -1, .. })
+        && outer.iter().all(|&index| uniformity.shape(index).is_uniform())
+        && (outer.iter().any(|&index| is_counted(index)) || AffineSum::of(func, last).terms.iter().any(is_row_apart))
+}
+
+/// Returns true if a value is computed from a loop's counter, in the loop's body.
+fn depends_on(func: &Function, body: Region, value: Value, counter: Value) -> bool {
+    match func.values[value].def {
+        ValueDef::Param(..) => value == counter,
+        ValueDef::Result(inst, _) => {
+            func.regions[body].insts.contains(&inst)
+                && func.insts[inst].operands.iter().any(|&operand| depends_on(func, body, operand, counter))
+        }
+    }
 }
 
 /// Returns true if two groups at a time run faster than one after the other: an iteration waits for the one before, so

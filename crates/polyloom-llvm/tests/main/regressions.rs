@@ -184,3 +184,54 @@ kernel @k(%0 out: array<i32, 1>, %1 n: i32) {{
 ";
     check(links);
 }
+
+/// What is left of a row is done in groups of at most 32 lanes under a mask, also of what full groups give up on.
+#[test]
+fn wide_groups_end_in_parts() {
+    let backend = host();
+    for (n, lanes) in [1, 31, 33, 63, 64, 65, 100, 333].into_iter().flat_map(|n| [32, 64].map(|lanes| (n, lanes))) {
+        let mut memory = BufferMemory::default();
+        let values: Vec<u64> = (0..n).map(|i| i * 5 % 11).collect();
+        let out = dense(&mut memory, Scalar::I32, &[n as usize], &values);
+        // Most quotients are those of their whole group.
+        let text = "
+kernel @k(%0 out: array<i32, 1>, %1 n: i32) {
+  %2: i32 = tid 0
+  %3: i32 = div %2, %1
+  %4: i32 = mod %2, %1
+  %5: i32 = array_load %0, %2
+  %6: i32 = mul %3, %5
+  %7: i32 = add %6, %4
+  array_store %0, %2, %7
+  return
+}";
+        let subject = EngineSubject { lanes: Some(lanes), ..subject_of(&backend) };
+        compare(&subject, text, &[n as usize], &[out, InterpArg::Scalar(70)], &memory);
+    }
+}
+
+/// Rows of a flat array whose stores begin anywhere in a cache line.
+#[test]
+fn rows_of_flat_arrays_are_stored_from_cache_lines_on() {
+    let backend = host();
+    for (n, lanes) in [5, 130, 517].into_iter().flat_map(|n| [4, 16, 64].map(|lanes| (n, lanes))) {
+        let mut memory = BufferMemory::default();
+        let values: Vec<u64> = (0..3 * (n + 3)).map(|i| i * 5 % 11).collect();
+        let out = dense(&mut memory, Scalar::I32, &[values.len()], &values);
+        let text = "
+kernel @k(%0 out: array<i32, 1>, %1 stride: i32) {
+  %2: i32 = tid 0
+  %3: i32 = tid 1
+  %4: i32 = mul %2, %1
+  %5: i32 = add %4, %3
+  %6: i32 = const 2
+  %7: i32 = add %5, %6
+  %8: i32 = array_load %0, %7
+  %9: i32 = add %8, %3
+  array_store %0, %7, %9
+  return
+}";
+        let subject = EngineSubject { lanes: Some(lanes), ..subject_of(&backend) };
+        compare(&subject, text, &[3, n as usize], &[out, InterpArg::Scalar(n + 3)], &memory);
+    }
+}

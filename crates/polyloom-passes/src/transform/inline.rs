@@ -12,14 +12,15 @@ use polyloom_ir::interp::MAX_CALL_DEPTH;
 use polyloom_ir::op::{Lowering, OpEffect, OpGroup};
 use polyloom_ir::{
     CallEffects, Code, Diagnostic, FloatMode, FuncId, Function, Imm, Inst, MAX_REGION_DEPTH, Module, Op, Region,
-    RegionData, Span, Value,
+    RegionData, Scalar, Span, Value,
 };
 use smallvec::SmallVec;
 
 /// A library function with more instructions stays a call.
 const MAX_LIBRARY_INSTS: usize = 24;
-/// Like [`MAX_LIBRARY_INSTS`], in a kernel whose float mode is not strict and in the functions it calls, because
-/// library functions are strict whatever the kernel is, and only those too small to depend on it may take on its mode.
+/// Like [`MAX_LIBRARY_INSTS`], of functions of floats in a kernel whose float mode is not strict and in the functions it
+/// calls, because library functions are strict whatever the kernel is, and only those too small to depend on it may take
+/// on its mode.
 const MAX_RELAXED_LIBRARY_INSTS: usize = 8;
 /// The most instructions a function may come to have by inlining.
 const MAX_INSTS: usize = 50_000;
@@ -84,6 +85,8 @@ struct CodeSize {
     n_insts: usize,
     nesting: usize,
     library: bool,
+    /// True if it computes with floats, which may be done otherwise in code whose float mode is not strict.
+    has_floats: bool,
     /// True if it is a user's function that stays whatever its size.
     own: bool,
 }
@@ -195,11 +198,16 @@ impl Inliner {
             KeptCalls::Everything => true,
         };
         let own = is_custom || is_kept && can_stay() && !asks_for_thread(module, id);
-        *self.kept[id].insert(CodeSize { n_insts, nesting, library, own })
+        let mut has_floats = false;
+        function.walk(function.body, &mut |_, data| {
+            let mut values = data.operands.iter().chain(&data.results);
+            has_floats |= values.any(|&value| function.ty(value).as_scalar().is_some_and(Scalar::is_float));
+        });
+        *self.kept[id].insert(CodeSize { n_insts, nesting, library, has_floats, own })
     }
 
     fn keeps(&self, size: CodeSize, relaxed: bool) -> bool {
-        let limit = if relaxed { MAX_RELAXED_LIBRARY_INSTS } else { MAX_LIBRARY_INSTS };
+        let limit = if relaxed && size.has_floats { MAX_RELAXED_LIBRARY_INSTS } else { MAX_LIBRARY_INSTS };
         size.own || size.library && size.n_insts > limit
     }
 }

@@ -132,6 +132,12 @@ pub(crate) trait SqlEngine: Send {
     /// The time in microseconds since 1970, by the clock that all users of the database share.
     fn now(&mut self) -> Result<i64, StoreError>;
 
+    /// Returns a number that is another one after another connection has written measurements.
+    fn change_mark(&mut self) -> Result<i64, StoreError>;
+
+    /// Counts the statements that have been run.
+    fn n_statements(&self) -> u64;
+
     fn migrations(&self) -> &'static [Migration];
 
     /// Holds other processes off while migrations run, within a transaction to write.

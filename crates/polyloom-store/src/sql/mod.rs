@@ -133,6 +133,14 @@ impl<E: SqlEngine> Store for SqlStore<E> {
         read::counts(&mut self.engine)
     }
 
+    fn change_mark(&mut self) -> Result<i64, StoreError> {
+        self.engine.change_mark()
+    }
+
+    fn n_statements(&self) -> u64 {
+        self.engine.n_statements()
+    }
+
     fn schema(&mut self) -> Result<SchemaState, StoreError> {
         migration::state(&mut self.engine)
     }

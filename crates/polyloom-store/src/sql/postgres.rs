@@ -28,6 +28,7 @@ pub(crate) struct PostgresEngine {
     is_broken_off: bool,
     /// The process that opened the connection.
     process: u32,
+    n_statements: u64,
 }
 
 struct PostgresConnection {
@@ -51,8 +52,16 @@ impl PostgresEngine {
         let process = std::process::id();
         let connection = None;
         let (is_in_transaction, is_broken_off) = (false, false);
-        let mut engine =
-            PostgresEngine { connection, config, location, is_read_only, is_in_transaction, is_broken_off, process };
+        let mut engine = PostgresEngine {
+            connection,
+            config,
+            location,
+            is_read_only,
+            is_in_transaction,
+            is_broken_off,
+            process,
+            n_statements: 0,
+        };
         engine.connection()?;
         Ok(engine)
     }
@@ -124,6 +133,7 @@ impl PostgresEngine {
         sql: &'static str,
         run: impl FnOnce(&mut Client, &Statement) -> Result<T, postgres::Error>,
     ) -> Result<T, StoreError> {
+        self.n_statements += 1;
         let connection = self.connection()?;
         let statement = match connection.statements.get(sql) {
             Some(statement) => Ok(statement.clone()),
@@ -221,6 +231,7 @@ impl SqlEngine for PostgresEngine {
     }
 
     fn run_script(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.n_statements += 1;
         let outcome = self.connection()?.client.batch_execute(sql);
         outcome.map_err(|error| self.fail(&error))
     }
@@ -264,6 +275,22 @@ impl SqlEngine for PostgresEngine {
             Ok(())
         })?;
         Ok(now)
+    }
+
+    fn change_mark(&mut self) -> Result<i64, StoreError> {
+        // Numbers are given before transactions end, so that the newest one alone would miss those that end later.
+        let sql = "SELECT CAST(coalesce(sum(id), 0) AS BIGINT) \
+                   FROM (SELECT id FROM benchmark_traces ORDER BY id DESC LIMIT 1000) AS newest";
+        let mut mark = 0;
+        self.query(sql, &[], &mut |row| {
+            mark = row.integer(0)?;
+            Ok(())
+        })?;
+        Ok(mark)
+    }
+
+    fn n_statements(&self) -> u64 {
+        self.n_statements
     }
 
     fn migrations(&self) -> &'static [Migration] {

@@ -33,12 +33,13 @@ pub(crate) struct SqliteEngine {
     access: FileAccess,
     /// The process that opened the connection.
     process: u32,
+    n_statements: u64,
 }
 
 impl SqliteEngine {
     pub(crate) fn open(path: &Path, access: FileAccess) -> Result<SqliteEngine, StoreError> {
         let connection = Some(connect(path, access)?);
-        Ok(SqliteEngine { connection, path: path.to_owned(), access, process: std::process::id() })
+        Ok(SqliteEngine { connection, path: path.to_owned(), access, process: std::process::id(), n_statements: 0 })
     }
 
     fn connection(&mut self) -> Result<&Connection, StoreError> {
@@ -177,6 +178,7 @@ impl SqlEngine for SqliteEngine {
     const LOCKS_ROWS: bool = false;
 
     fn execute(&mut self, sql: &'static str, parameters: &[SqlValue<'_>]) -> Result<u64, StoreError> {
+        self.n_statements += 1;
         let changed = self.connection()?.prepare_cached(sql).and_then(|mut statement| {
             let n = statement.execute(rusqlite::params_from_iter(parameters))?;
             Ok(n as u64)
@@ -190,6 +192,7 @@ impl SqlEngine for SqliteEngine {
         parameters: &[SqlValue<'_>],
         each: &mut dyn FnMut(&dyn SqlRow) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
+        self.n_statements += 1;
         self.connection()?;
         let location = self.path.to_string_lossy();
         let error = |error| store_error(&location, error);
@@ -203,6 +206,7 @@ impl SqlEngine for SqliteEngine {
     }
 
     fn run_script(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.n_statements += 1;
         let outcome = self.connection()?.execute_batch(sql);
         outcome.map_err(|error| store_error(&self.location(), error))
     }
@@ -234,6 +238,20 @@ impl SqlEngine for SqliteEngine {
     fn now(&mut self) -> Result<i64, StoreError> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Ok(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+    }
+
+    fn change_mark(&mut self) -> Result<i64, StoreError> {
+        // SQLite counts what other connections have committed; no table is read.
+        let mut mark = 0;
+        self.query("PRAGMA data_version", &[], &mut |row| {
+            mark = row.integer(0)?;
+            Ok(())
+        })?;
+        Ok(mark)
+    }
+
+    fn n_statements(&self) -> u64 {
+        self.n_statements
     }
 
     fn migrations(&self) -> &'static [Migration] {

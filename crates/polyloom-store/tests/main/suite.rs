@@ -46,6 +46,8 @@ suite!(
     the_nearest_workload_is_marked,
     another_environment_gives_hints,
     answers_are_kept_until_they_are_forgotten,
+    a_first_look_up_takes_three_statements_in_a_large_database,
+    what_others_write_changes_the_mark,
     jobs_are_leased_by_urgency_and_once,
     lost_workers_lose_their_jobs,
     jobs_are_tried_again_and_repeated,
@@ -659,4 +661,78 @@ fn a_store_to_read_does_not_write(database: &TestDatabase) {
     let outcome = store.put(&[graph("new").into()]);
     assert!(matches!(outcome, Err(StoreError::ReadOnly { .. })), "{outcome:?}");
     assert_eq!(store.counts().unwrap()["canonical_graphs"], 2);
+}
+
+/// Copies of the world's `matmul` by other names, each with a default and a path that beats it.
+fn tuned_graphs(n: usize) -> Vec<StoreRecord> {
+    let mut records: Vec<StoreRecord> = vec![environment("fast").into()];
+    for index in 0..n {
+        let graph = hash(&format!("graph {index}"));
+        let place = StoreRecord::from(polyloom_store::GraphRecord {
+            bits: graph,
+            text: format!("graph {index}"),
+            ..crate::records::graph("matmul")
+        });
+        let workload = polyloom_store::WorkloadRecord { graph, ..workload(512) };
+        records.extend([place, workload.clone().into()]);
+        for (tile, time) in [(0, 100), (8, 50)] {
+            let implementation = polyloom_store::ImplementationRecord { graph, ..implementation(tile) };
+            let trace = polyloom_store::TraceRecord {
+                graph,
+                implementation: implementation.hash().unwrap(),
+                workload: workload.hash(),
+                ..trace(tile, 512, "fast", time)
+            };
+            records.extend([implementation.into(), trace.into()]);
+        }
+    }
+    records
+}
+
+/// What a process does that runs one function: it opens the database and asks once. Of how many graphs the database knows, none is read but the
+/// one that is asked for.
+fn a_first_look_up_takes_three_statements_in_a_large_database(database: &TestDatabase) {
+    let is_server = matches!(database, TestDatabase::Postgres { .. });
+    let n_graphs = if is_server { 500 } else { 10_000 };
+    let mut store = database.create();
+    for records in tuned_graphs(n_graphs).chunks(6000) {
+        store.put(&[vec![environment("fast").into()], records.to_vec()].concat()).unwrap();
+    }
+    assert_eq!(store.counts().unwrap()["canonical_graphs"], n_graphs as u64);
+    let mut store = open(&database.location()).unwrap();
+    let opening = store.n_statements();
+    // A table of versions, and its rows.
+    assert!(opening <= 2, "{opening} statements to open it");
+    let graph = hash("graph 77");
+    let query = BestPathQuery {
+        graph,
+        workload: polyloom_store::WorkloadRecord { graph, ..workload(512) },
+        environment: environment("fast").fingerprint,
+        policy: "hot-1".to_owned(),
+        identity: PathIdentity::Bits,
+        max_error: None,
+    };
+    let BestPath::Measured(choice) = best_path(&mut *store, &query, &mut |_, _| true).unwrap() else {
+        panic!("it has been measured");
+    };
+    assert_eq!(choice.implementation.recipe, {
+        let recipe = implementation(8);
+        let found =
+            store.implementation(&graph, &polyloom_store::ImplementationRecord { graph, ..recipe }.hash().unwrap());
+        found.unwrap().unwrap().recipe
+    });
+    // What is measured, and the recipe that is chosen; the third is the test's.
+    assert_eq!(store.n_statements() - opening, 3);
+}
+
+fn what_others_write_changes_the_mark(database: &TestDatabase) {
+    let mut store = database.create();
+    store.put(&with_traces([trace(0, 512, "fast", 100)])).unwrap();
+    let mut watch = open_read_only(&database.location()).unwrap();
+    let first = watch.change_mark().unwrap();
+    assert_eq!(watch.change_mark().unwrap(), first);
+    store.traces(&filter(None, None)).unwrap();
+    assert_eq!(watch.change_mark().unwrap(), first);
+    store.put(&[trace(8, 512, "fast", 90).into()]).unwrap();
+    assert_ne!(watch.change_mark().unwrap(), first);
 }

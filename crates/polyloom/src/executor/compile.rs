@@ -12,7 +12,7 @@ use polyloom_graph::op::TensorArity;
 use polyloom_graph::plan::{BufferKind, PlanOptions, PlanOutput};
 use polyloom_graph::recipe::{KernelGroup, RecipeStep, VerifiedRecipe};
 use polyloom_graph::registry::KernelForm;
-use polyloom_graph::{Backend, Graph, Layout, Residence, SymbolValues, TensorDef, TensorId, TensorType, specialise};
+use polyloom_graph::{Graph, Layout, Residence, SymbolValues, TensorDef, TensorId, TensorType, specialise};
 use polyloom_ir::{Arch, Scalar};
 use polyloom_runtime::{DeviceId, Queue};
 use rustc_hash::FxHashMap;
@@ -321,8 +321,9 @@ impl<L: ArrayLibrary> PathCompiler<'_, L> {
         match (from, device_of(from), to, device_of(to)) {
             (Residence::Numpy, _, _, Some(device)) => return self.upload(id, to, device),
             (_, Some(_), Residence::Numpy, _) => return self.download(id, from),
-            (Residence::Numpy, _, Residence::TorchCpu, _) | (Residence::TorchCpu, _, Residence::Numpy, _) => {}
-            _ => return Err(PathError::Unsupported(format!("values are not copied from {from} to {to} yet"))),
+            // Both are arrays of libraries, which copy them.
+            (_, None, _, None) => {}
+            _ => return Err(PathError::Unsupported(format!("values are not copied from {from} to {to}"))),
         }
         let source = self.array(id, from)?;
         let target = self.new_array();
@@ -418,8 +419,8 @@ impl<L: ArrayLibrary> PathCompiler<'_, L> {
 
     fn call(&mut self, group: &KernelGroup) -> Result<(), PathError<L::Error>> {
         let residence = group.backend.residence();
-        if !matches!(group.backend, Backend::CpuNumpy | Backend::CpuTorch) {
-            return Err(PathError::Unsupported(format!("{} is not bound to launches yet", group.backend)));
+        if group.backend.plans_groups() {
+            return Err(PathError::Unsupported(format!("{} has no kernel `{}`", group.backend, group.kernel)));
         }
         let node = TensorId(group.nodes.first().copied().unwrap_or_default());
         let ty = self.ty(node)?;
@@ -661,7 +662,7 @@ fn values_of_libraries(program: &Graph, steps: &[RecipeStep]) -> Vec<bool> {
     let mut needs_array = vec![false; program.values.len()];
     for step in steps {
         match step {
-            RecipeStep::CopyTo { value, to: Residence::TorchCpu, .. } => {
+            RecipeStep::CopyTo { value, to: Residence::TorchCpu | Residence::TorchCuda, .. } => {
                 if let Some(needs) = needs_array.get_mut(*value as usize) {
                     *needs = true;
                 }

@@ -12,10 +12,12 @@ use polyloom_ir::Scalar;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The byte that outputs are filled with before a run: no kernel leaves it by chance in every element.
 const POISON: u8 = 0xa5;
+/// The time after which every kernel of a path that takes a part worth mentioning is hot.
+const HEATING_TIME: Duration = Duration::from_millis(8);
 /// The bytes that are written to flush the caches.
 const FLUSH_BYTES: usize = 128 << 20;
 
@@ -130,7 +132,17 @@ impl<'l, L: ArrayLibrary> MeasuredPathRun<'l, L> {
 impl<L: ArrayLibrary> Measure for MeasuredPathRun<'_, L> {
     fn prepare(&mut self) -> Result<(), MeasureFailure> {
         // A first run compiles, so that what cannot be compiled is not taken for slow.
-        self.run_once().map_err(MeasureFailure::failed)
+        self.run_once().map_err(MeasureFailure::failed)?;
+        let Some(kernel) = self.bound.path().plans().iter().find_map(|plan| plan.kernels().next().cloned()) else {
+            return Ok(());
+        };
+        // Code that is hot is compiled again in the background, and what is measured is that.
+        let begin = Instant::now();
+        while begin.elapsed() < HEATING_TIME {
+            self.run_once().map_err(MeasureFailure::failed)?;
+        }
+        self.library.detached(|| kernel.wait_for_code());
+        Ok(())
     }
 
     fn poison_output(&mut self) -> Result<(), MeasureFailure> {

@@ -10,8 +10,8 @@
 //! when it is compiled: which memory each value is in, for how long, and the order of steps. A [`BoundPath`] is one caller's, and keeps
 //! launches bound. NumPy and PyTorch are behind the trait [`ArrayLibrary`], so that nothing here knows Python.
 //!
-//! Planned groups run on the CPU, on the simulator and on CUDA's first device; values are copied by the queues of devices. PyTorch's
-//! tensors on a GPU are refused, because nothing copies them yet.
+//! Planned groups run on the CPU, on the simulator and on CUDA's first device; values are copied by the queues of devices. PyTorch copies
+//! its tensors to its GPU and back. Tensors there are not taken as Polyloom's arrays there, nor the other way round: such a path is refused.
 //!
 //! Design: `docs/design/executor.md`.
 

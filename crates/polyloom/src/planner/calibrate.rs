@@ -5,7 +5,9 @@ use super::computation::PlannedComputation;
 use super::profile::compile_candidate;
 use crate::executor::{ArrayLibrary, MeasuredPathRun};
 use crate::session::Session;
-use polyloom_graph::cost::{BackendCosts, CostSource, MachineCosts};
+use polyloom_graph::cost::{
+    BackendCosts, CorrectionUnits, CostSource, MachineCosts, PredictedTime, correction_units, predict,
+};
 use polyloom_graph::measure::{
     LinuxProbe, MeasuredCandidate, MeasurementPolicy, MonotonicClock, OutputChecks, WarmUpRule, measure,
 };
@@ -13,10 +15,47 @@ use polyloom_graph::path::PathLimits;
 use polyloom_graph::plan::PlanOptions;
 use polyloom_graph::{Backend, KernelRegistry, Layout, parse_graph};
 use polyloom_store::{ContentHash, MachineFacts};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The ops of a long chain, whose time less that of one op is the time of launches.
 const CHAIN: u32 = 17;
+
+/// Ops of which the rates say too little, each as a graph that it is alone in. Extents are those of common uses that fit into caches.
+const KNOWN_OPS: [(&str, &[&str], &str); 29] = [
+    ("exp", &["f32[131072]"], ""),
+    ("log", &["f32[131072]"], ""),
+    ("sqrt", &["f32[131072]"], ""),
+    ("erf", &["f32[131072]"], ""),
+    ("sigmoid", &["f32[131072]"], ""),
+    ("gelu", &["f32[131072]"], ", approximate=\"tanh\""),
+    ("sin", &["f32[131072]"], ""),
+    ("divide", &["f32[131072]", "f32[131072]"], ""),
+    ("maximum", &["f32[131072]", "f32[131072]"], ""),
+    ("sum", &["f32[256, 512]"], ", axes=(1)"),
+    ("mean", &["f32[256, 512]"], ", axes=(1)"),
+    ("max", &["f32[256, 512]"], ", axes=(1)"),
+    ("var", &["f32[256, 512]"], ", axes=(0)"),
+    ("norm", &["f32[32768, 3]"], ", axes=(1)"),
+    ("logsumexp", &["f32[256, 512]"], ", axes=(1)"),
+    ("softmax", &["f32[256, 512]"], ""),
+    ("layer_norm", &["f32[256, 512]", "f32[512]", "f32[512]"], ""),
+    ("rms_norm", &["f32[256, 512]", "f32[512]"], ""),
+    ("cumsum", &["f32[256, 512]"], ", axis=1"),
+    ("sort", &["f32[256, 512]"], ""),
+    ("argsort", &["f32[256, 512]"], ""),
+    ("sort_keys", &["f32[256, 512]"], ""),
+    ("topk_indices", &["f32[256, 512]"], ", k=8"),
+    ("concat", &["f32[256, 512]", "f32[256, 512]"], ", axis=0"),
+    ("linear", &["f32[128, 256]", "f32[256, 256]"], ""),
+    ("matmul", &["f32[256, 256]", "f32[256]"], ""),
+    ("attention", &["f32[4, 128, 64]", "f32[4, 128, 64]", "f32[4, 128, 64]"], ""),
+    ("conv2d", &["f32[1, 32, 32, 32]", "f32[32, 32, 3, 3]"], ", padding=(1, 1)"),
+    ("max_pool2d", &["f32[4, 16, 64, 64]"], ", size=(2, 2)"),
+];
+/// A time that is this near to the predicted one, relative to it, is what the rates say.
+const NEAR: f64 = 0.2;
 
 /// Returns the file that keeps the rates of an environment; none without a home directory.
 pub fn costs_file(environment: &ContentHash) -> Option<PathBuf> {
@@ -58,7 +97,10 @@ pub fn calibrate<L: ArrayLibrary>(
             let one = clock.time(&chain(64, 1))?;
             costs.zero_copy_ns = ((one - own.launch_ns) / 2.0).max(10.0);
         }
-        costs.backends.insert(backend, own);
+        costs.backends.insert(backend, own.clone());
+        report(&format!("the ops of {}", backend.name()));
+        let corrections = corrections(&clock, &costs);
+        costs.backends.insert(backend, BackendCosts { corrections, ..own });
     }
     Ok(costs)
 }
@@ -89,7 +131,50 @@ fn measure_backend<L: ArrayLibrary>(
         cached_bytes_per_ns,
         flops_per_ns,
         product_flops_per_ns,
+        corrections: BTreeMap::new(),
     })
+}
+
+/// Returns the corrections of the ops that a backend has: what each takes beyond what the costs say.
+fn corrections<L: ArrayLibrary>(clock: &CalibrationClock<'_, L>, costs: &MachineCosts) -> BTreeMap<String, f64> {
+    let mut found = BTreeMap::new();
+    for (op, inputs, attributes) in KNOWN_OPS {
+        let lines = inputs.iter().enumerate().map(|(n, ty)| format!("%x{n} = input \"x{n}\" : {ty}\n"));
+        let operands: Vec<String> = (0..inputs.len()).map(|n| format!("%x{n}")).collect();
+        let text = format!("{}%y = {op} {}{attributes}\nreturn %y", lines.collect::<String>(), operands.join(", "));
+        // A library that has no kernel for an op has no path for it.
+        let Ok((computation, path)) = clock.path(&text) else { continue };
+        let Ok(predicted) = predict(&path.verified, &computation.symbols, costs, &computation.options) else {
+            continue;
+        };
+        let Ok(ns) = clock.time_path(&computation, &path, Duration::from_millis(60)) else { continue };
+        let Some(units) =
+            computation.known.outputs.first().and_then(|&node| correction_units(&computation.known, node))
+        else {
+            continue;
+        };
+        if let Some(correction) = correction(ns, &predicted, units) {
+            found.insert(op.to_owned(), correction);
+        }
+    }
+    found
+}
+
+/// Returns what an op takes beyond its predicted time for each of its units; none if the prediction is near, or bytes say all.
+fn correction(ns: f64, predicted: &PredictedTime, units: CorrectionUnits) -> Option<f64> {
+    let step = predicted.steps.iter().max_by(|a, b| a.total_ns().total_cmp(&b.total_ns()))?;
+    let beyond = ns - predicted.total_ns();
+    if beyond.abs() <= NEAR * predicted.total_ns() || units.n == 0 {
+        return None;
+    }
+    if units.is_product {
+        return Some(beyond.max(-step.product_ns) / units.n as f64);
+    }
+    if beyond < 0.0 && step.memory_ns >= step.element_ns {
+        return None;
+    }
+    let wanted = (step.memory_ns.max(step.element_ns) + beyond).max(0.0);
+    Some((wanted - step.element_ns) / units.n as f64)
 }
 
 /// Returns the text of a chain of negations.
@@ -133,29 +218,41 @@ impl<L: ArrayLibrary> CalibrationClock<'_, L> {
     /// Returns the median time of a graph in nanoseconds.
     fn time(&self, text: &str) -> Result<f64, String> {
         let (computation, path) = self.path(text)?;
+        self.time_path(&computation, &path, Duration::from_millis(500))
+    }
+
+    /// Returns the median time of a path in nanoseconds, after a warm-up of some length.
+    fn time_path(
+        &self,
+        computation: &PlannedComputation,
+        path: &PathCandidate,
+        warm_up: Duration,
+    ) -> Result<f64, String> {
         let mut places = Vec::new();
         let mut arrays = Vec::new();
+        let mut random = 1u32;
         for ((_, ty), layout) in computation.known.inputs().zip(&computation.layouts) {
             let (array, address) = self.library.new_array(ty.dtype, layout).map_err(|error| error.to_string())?;
-            // SAFETY: the array is new, and has these elements.
-            unsafe {
-                std::ptr::write_bytes(
-                    address as *mut u8,
-                    0x3d,
-                    (layout.n_elements() * u64::from(ty.dtype.bytes())) as usize,
-                )
+            // Numbers from 0.5 to 1, which no op takes exception to, in no order.
+            let mut next = || {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                u64::from(0x3f00_0000 | random >> 9)
             };
+            let bits: Vec<u64> = (0..layout.n_elements()).map(|_| next()).collect();
+            // SAFETY: the array is new, and has these elements.
+            unsafe { crate::executor::write_elements(ty.dtype, layout, address, &bits) };
             arrays.push(array);
             places.push((ty.dtype, layout.clone(), address));
         }
         let library = self.library.with_inputs(arrays);
-        let compiled = compile_candidate(self.session, &library, &computation, &path);
+        let compiled = compile_candidate(self.session, &library, computation, path);
         let (compiled, _) = compiled.map_err(|error| error.to_string())?;
         let run = MeasuredPathRun::new(&library, &compiled, &places, &computation.output_types(), &[]);
         let mut run = run.map_err(|error| error.to_string())?;
         let hot = MeasurementPolicy::hot();
         // Rates are those of code that has become hot and was compiled again, in the background.
-        let warm_up = WarmUpRule { min_time: 500_000_000_000, max_batches: 1 << 16, ..hot.warm_up };
+        let min_time = warm_up.as_nanos() as u64 * 1000;
+        let warm_up = WarmUpRule { min_time, max_batches: 1 << 16, ..hot.warm_up };
         let policy = MeasurementPolicy {
             warm_up,
             checks: OutputChecks::FirstAndLast,
@@ -176,8 +273,7 @@ impl<L: ArrayLibrary> CalibrationClock<'_, L> {
     fn flops(&self, text: &str) -> Result<u64, String> {
         let (computation, path) = self.path(text)?;
         let costs = MachineCosts::default();
-        let predicted =
-            polyloom_graph::cost::predict(&path.verified, &computation.symbols, &costs, &computation.options);
+        let predicted = predict(&path.verified, &computation.symbols, &costs, &computation.options);
         Ok(predicted.map_err(|error| error.to_string())?.steps.iter().map(|step| step.flops).sum())
     }
 }

@@ -1,6 +1,6 @@
 //! The ways to run a computation, as the planner offers them: the default first, then the generator's.
 
-use super::computation::PlannedComputation;
+use super::computation::{ExtentScale, PlannedComputation};
 use polyloom_graph::cost::{MachineCosts, predict};
 use polyloom_graph::equivalence::{EquivalenceLimits, best_variant};
 use polyloom_graph::op::CostModel;
@@ -9,7 +9,7 @@ use polyloom_graph::recipe::{KernelGroup, KernelParameters, RecipeIdentity, Reci
 use polyloom_graph::registry::{KernelForm, PLANNED};
 use polyloom_graph::{
     Backend, Dim, Graph, KernelRegistry, Recipe, RecipeError, Residence, TensorDef, TensorId, TensorOp, TensorType,
-    verify,
+    rescale, verify,
 };
 use polyloom_store::{ContentHash, ImplementationRecord, PathIdentity};
 use std::time::Duration;
@@ -66,6 +66,13 @@ impl PathCandidate {
         };
         let hash = record.hash().map_err(|error| RecipeError::Syntax(error.to_string()))?;
         Ok(PathCandidate { verified, record, hash, predicted_ns, is_default })
+    }
+
+    /// Returns the path in a computation that is the same for smaller arrays; none if its program has no such form.
+    pub(super) fn rescaled(&self, computation: &PlannedComputation, scale: &ExtentScale) -> Option<PathCandidate> {
+        let program = rescale(&self.verified.program, scale)?.to_string();
+        let recipe = Recipe { graph: computation.identity.bits.hash.0, program, ..self.verified.recipe.clone() };
+        PathCandidate::new(&recipe, self.predicted_ns, self.is_default).ok()
     }
 
     /// Returns true if the path keeps the bits that the graph defines.
@@ -222,6 +229,31 @@ fn op_nodes(graph: &Graph) -> Vec<u32> {
     graph.iter().filter(|(_, value)| matches!(value.def, TensorDef::Op { .. })).map(|(id, _)| id.0).collect()
 }
 
+/// Describes the parameters that are given, after a space; nothing if none are.
+fn describe_parameters(parameters: &KernelParameters) -> String {
+    let KernelParameters { tile, vector_bytes, threads, block_size, unroll, tier } = parameters;
+    let tile = tile.map(|tile| {
+        let packs = match (tile.packs_left, tile.packs_right) {
+            (true, true) => ", both packed",
+            (true, false) => ", left packed",
+            (false, true) => ", right packed",
+            (false, false) => "",
+        };
+        format!("tile {}×{}{packs}, {} grouped, pieces of {}", tile.rows, tile.columns, tile.n_grouped, tile.piece)
+    });
+    let number = |name: &str, value: Option<u32>| value.map(|value| format!("{name} {value}"));
+    let parts = [
+        tile,
+        number("vector bytes", *vector_bytes),
+        number("threads", *threads),
+        number("block", *block_size),
+        number("unroll", *unroll),
+        number("tier", tier.map(u32::from)),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { String::new() } else { format!(" [{}]", parts.join(", ")) }
+}
+
 /// Describes a path in one line: the backends in the order of steps, with the ops that each computes.
 pub fn describe_path(path: &VerifiedRecipe) -> String {
     let name = |node: &u32| match path.program.value(TensorId(*node)).map(|value| &value.def) {
@@ -233,15 +265,16 @@ pub fn describe_path(path: &VerifiedRecipe) -> String {
         let (backend, ops) = match step {
             RecipeStep::CopyTo { .. } => continue,
             RecipeStep::Run(group) => {
+                let parameters = describe_parameters(&group.parameters);
                 let mut names: Vec<&str> = group.nodes.iter().map(name).collect();
                 if names.len() > 6 {
                     let n_left = names.len() - 5;
                     names.truncate(5);
                     let mut text = names.join("+");
-                    text.push_str(&format!("+{n_left} more"));
+                    text.push_str(&format!("+{n_left} more{parameters}"));
                     (group.backend.name(), text)
                 } else {
-                    (group.backend.name(), names.join("+"))
+                    (group.backend.name(), names.join("+") + &parameters)
                 }
             }
         };

@@ -58,6 +58,8 @@ pub enum DecisionReason {
     Exploring,
     /// It has been measured in the background, and nothing can be said: the measurements were too noisy, or the budget too small.
     Unsettled,
+    /// The caller has named it.
+    Pinned,
     /// Results of the function are views, which paths do not make.
     Views,
     /// The arguments are in the memory of a device, where paths are not chosen yet.
@@ -87,6 +89,7 @@ impl fmt::Display for DecisionReason {
             DecisionReason::DefaultPredicted => f.write_str("nothing is predicted to be faster than the default"),
             DecisionReason::Exploring => f.write_str("it is being measured, and the default runs meanwhile"),
             DecisionReason::Unsettled => f.write_str("its measurements settle nothing"),
+            DecisionReason::Pinned => f.write_str("the caller has named it"),
             DecisionReason::Views => f.write_str("a result is a view of an argument or of another result"),
             DecisionReason::Device => f.write_str("the arguments are on a device"),
             DecisionReason::Failed(reason) => f.write_str(reason),

@@ -3,13 +3,22 @@
 use polyloom_graph::canonical::GraphIdentity;
 use polyloom_graph::plan::PlanOptions;
 use polyloom_graph::{
-    AttributeValue, Dim, Graph, GraphError, Layout, Shape, SymbolValues, TensorDef, TensorType, prune, specialise,
-    verify,
+    AttributeValue, Dim, Graph, GraphError, Layout, Shape, SymbolValues, TensorDef, TensorType, prune, rescale,
+    specialise, verify,
 };
 use polyloom_ir::FloatMode;
 use polyloom_store::{ContentHash, GraphRecord, WorkloadArgument, WorkloadRecord};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+
+/// The least extent that is rather a size than a count of channels or components.
+const LEAST_SIZE: u64 = 17;
+
+/// Fixed extents that are this small are not made any smaller.
+const LEAST_RESCALED: u64 = 5;
+
+/// The extents that fixed ones become in a computation that is the same for smaller arrays.
+pub(super) type ExtentScale = FxHashMap<u64, u64>;
 
 /// A graph with a workload.
 #[derive(Clone, Debug)]
@@ -122,6 +131,38 @@ impl PlannedComputation {
         }
     }
 
+    /// Returns a computation with smaller extents in the place of fixed ones, so small that it can be evaluated, with what each has become:
+    /// the same program for smaller arrays ([`rescale`]). None if there is no such program.
+    pub(super) fn rescaled(&self, fits: &dyn Fn(&Graph) -> bool) -> Option<(PlannedComputation, ExtentScale)> {
+        // Odd extents leave remainders, as extents of programs do; halves keep what divides them.
+        let shorter: [fn(u64) -> u64; 2] = [|extent| ((extent * 5 / 8) | 1).min(extent - 1), |extent| extent / 2];
+        shorter.into_iter().find_map(|shorter| self.rescaled_by(fits, shorter))
+    }
+
+    fn rescaled_by(
+        &self,
+        fits: &dyn Fn(&Graph) -> bool,
+        shorter: fn(u64) -> u64,
+    ) -> Option<(PlannedComputation, ExtentScale)> {
+        let extents = self.known.inputs().filter_map(|(_, ty)| ty.shape.as_static()).flatten();
+        let mut scale: ExtentScale =
+            extents.filter(|&extent| extent >= LEAST_SIZE).map(|extent| (extent, extent)).collect();
+        loop {
+            let (_, largest) = scale.iter_mut().max_by_key(|(extent, now)| (**now, **extent))?;
+            if *largest < LEAST_RESCALED {
+                return None;
+            }
+            *largest = shorter(*largest);
+            if let Some(graph) = rescale(&self.known, &scale).filter(|graph| fits(graph)) {
+                let layouts = graph.inputs().map(|(_, ty)| Some(Layout::dense(&ty.shape.as_static()?)));
+                let layouts: Vec<Layout> = layouts.collect::<Option<_>>()?;
+                let identity = graph.identity().ok()?;
+                let (known, symbols, options) = (graph.clone(), SymbolValues::default(), self.options);
+                return Some((PlannedComputation { graph, symbols, known, layouts, identity, options }, scale));
+            }
+        }
+    }
+
     /// Returns true if results have the bits that the graph defines, by the mode of floats.
     pub fn is_strict(&self) -> bool {
         self.options.float_mode == FloatMode::Strict
@@ -172,7 +213,7 @@ fn with_plain_names(graph: &Graph) -> Graph {
 /// another graph: an attribute depends on a number, or a shape has no form with symbols.
 fn generalise(known: &Graph) -> Option<(Graph, SymbolValues)> {
     // Extents of a few elements are rather a count of channels or components than a size.
-    [2, 17].into_iter().find_map(|least| generalise_from(known, least))
+    [2, LEAST_SIZE].into_iter().find_map(|least| generalise_from(known, least))
 }
 
 fn generalise_from(known: &Graph, least: u64) -> Option<(Graph, SymbolValues)> {

@@ -2,9 +2,15 @@
 
 use polyloom_store::{
     BestPathCache, ContentHash, DatabaseLocation, EnvironmentRecord, MachineFacts, Store, StoreError, create, open,
+    open_read_only,
 };
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+/// The time between two looks for what other processes have written.
+const WATCH_PERIOD: Duration = Duration::from_secs(5);
 
 /// Says what a caller wants of the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +29,15 @@ struct DatabaseFacts {
     told: Vec<String>,
 }
 
+/// A look at the database for what others have written, by a connection of its own, so that no look-up waits for it.
+#[derive(Default)]
+struct DatabaseWatch {
+    location: Option<DatabaseLocation>,
+    store: Option<Box<dyn Store>>,
+    /// The number that the last look has found.
+    mark: Option<i64>,
+}
+
 /// The database that the planner of a process uses, with the environment that it measures in.
 #[derive(Default)]
 pub struct PlannerDatabase {
@@ -31,6 +46,11 @@ pub struct PlannerDatabase {
     /// Held for moments alone, so that nobody waits for it.
     facts: Mutex<DatabaseFacts>,
     cache: BestPathCache,
+    watch: Mutex<DatabaseWatch>,
+    /// Counts how often what is known has changed.
+    generation: AtomicU64,
+    /// The process that has a thread which looks; a forked child has none.
+    watcher: AtomicU32,
 }
 
 impl PlannerDatabase {
@@ -48,7 +68,60 @@ impl PlannerDatabase {
         let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         *store = None;
         self.facts().location = location;
+        self.forget();
+    }
+
+    fn forget(&self) {
         self.cache.clear();
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Counts how often what is known has changed. A decision that was made at another number is to be made again.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Looks if others have written measurements since the last look, and forgets what is known if so; returns true then. A database that
+    /// is not there or fails has no news.
+    pub fn look_for_news(&self) -> bool {
+        // Whoever has it is looking, or was when this process was forked.
+        let Ok(mut watch) = self.watch.try_lock() else { return false };
+        let location = self.location();
+        if watch.location != location {
+            *watch = DatabaseWatch { location, ..DatabaseWatch::default() };
+        }
+        let Some(location) = &watch.location else { return false };
+        if watch.store.is_none() {
+            watch.store = open_read_only(location).ok();
+            // Numbers of another connection cannot be compared with this one's.
+            watch.mark = None;
+        }
+        let Some(store) = watch.store.as_mut() else { return false };
+        let Ok(mark) = store.change_mark() else {
+            watch.store = None;
+            return false;
+        };
+        let is_news = watch.mark.replace(mark) != Some(mark);
+        if is_news {
+            self.forget();
+        }
+        is_news
+    }
+
+    /// Looks for news now and then, in a thread, from the first call on.
+    pub fn keep_watching(&'static self) {
+        let process = std::process::id();
+        if self.watcher.swap(process, Ordering::Relaxed) == process {
+            return;
+        }
+        // The first look always finds news, so that nothing is missed that is written before it.
+        let look = move || loop {
+            std::thread::sleep(WATCH_PERIOD);
+            self.look_for_news();
+        };
+        // Without a thread, decisions are as old as their plans.
+        let _ = std::thread::Builder::new().name("polyloom-watch".to_owned()).stack_size(512 << 10).spawn(look);
     }
 
     /// Returns the place of the database; none without a home directory.
@@ -109,6 +182,12 @@ impl PlannerDatabase {
             *connection = None;
         }
         result.map(Some)
+    }
+
+    /// Counts the statements that look-ups and writes have run over their connection; 0 if there is none.
+    pub fn n_statements(&self) -> u64 {
+        let store = self.store.try_lock();
+        store.ok().and_then(|store| store.as_ref().map(|store| store.n_statements())).unwrap_or(0)
     }
 
     /// Returns true if a failure is new, so that each is told once.

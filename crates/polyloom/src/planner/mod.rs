@@ -19,6 +19,7 @@ mod computation;
 mod database;
 mod offline;
 mod profile;
+mod tuning;
 
 pub use calibrate::{calibrate, costs_file, machine_costs};
 pub use candidates::{CandidateList, PathCandidate, candidates, default_recipe, describe_path};
@@ -28,3 +29,4 @@ pub use database::{DatabaseAccess, PlannerDatabase};
 pub use offline::{OfflineProgress, OfflineSettings, StoredComputation, profile_offline, stored_computation};
 pub use polyloom_store as store;
 pub use profile::{CompiledCandidate, ProfileSettings, ProfiledPath, compile_candidate, profile, traces_of};
+pub use tuning::parameter_variants;

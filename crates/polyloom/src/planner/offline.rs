@@ -234,12 +234,13 @@ fn run_job<L: ArrayLibrary>(
     let computation = computation.ok_or("its graph was made by another version")?;
     let list = candidates(&computation, registry, costs, settings.limits, !settings.allows_rounding)
         .map_err(|error| error.to_string())?;
-    let profiled = profile(session, library, &computation, &list.paths, &settings.profile, goes_on)?;
+    let mut paths = list.paths;
+    let profiled = profile(session, library, &computation, &mut paths, &settings.profile, goes_on)?;
     let policy = settings.profile.policy.id();
-    let traces = traces_of(&computation, &list.paths, &profiled, database.fingerprint(), &policy, runner);
+    let traces = traces_of(&computation, &paths, &profiled, database.fingerprint(), &policy, runner);
     let n_traces = traces.len() as u64;
     let measured: FxHashSet<ContentHash> = traces.iter().map(|trace| trace.implementation).collect();
-    let records = list.paths.iter().filter(|path| measured.contains(&path.hash)).map(|path| path.record.clone().into());
+    let records = paths.iter().filter(|path| measured.contains(&path.hash)).map(|path| path.record.clone().into());
     let records: Vec<StoreRecord> = records.chain(traces.into_iter().map(StoreRecord::from)).collect();
     database.with_store(DatabaseAccess::Write, |store| store.put(&records)).map_err(|error| error.to_string())?;
     database.cache().clear();

@@ -1,7 +1,8 @@
 //! Profiling: the candidates of a computation are verified, timed in one session, and become traces.
 
 use super::candidates::PathCandidate;
-use super::computation::PlannedComputation;
+use super::computation::{ExtentScale, PlannedComputation};
+use super::tuning::{KernelSearch, is_tunable};
 use crate::executor::{ArrayLibrary, ExecutablePath, MeasuredPathRun, OutputExpectation, PathError};
 use crate::fusion::RunNumber;
 use crate::session::Session;
@@ -10,6 +11,7 @@ use polyloom_graph::measure::{
     OutputChecks, WarmUpRule, measure,
 };
 use polyloom_graph::reference::DenseTensor;
+use polyloom_graph::tune::TuningLimits;
 use polyloom_graph::verify_accuracy::{
     AccuracyPolicy, AccuracyRequirement, AccuracyVerdict, GoldenReference, InputDistribution, InputDomain, make_inputs,
 };
@@ -23,6 +25,9 @@ use std::time::{Duration, Instant, SystemTime};
 /// The number that a run is given for each of its numbers, while it is verified and timed.
 const SAMPLE_NUMBER: f64 = 1.5;
 
+/// The arithmetic operations of a computation that is evaluated at extents that cannot be made smaller.
+const MAX_FIXED_OPERATIONS: u64 = 1 << 20;
+
 /// Says how a computation is profiled.
 #[derive(Clone, Debug)]
 pub struct ProfileSettings {
@@ -34,6 +39,9 @@ pub struct ProfileSettings {
     pub budget: Duration,
     /// The candidates of one session, the default among them.
     pub session_size: usize,
+    /// The bounds of the search for better parameters of kernels; none is made if they allow no points. The time is half of what is left
+    /// of the budget at most.
+    pub tuning: TuningLimits,
     /// Ends the profile as soon as it is true. What was measured until then is not complete, and not to be kept.
     pub stop: Option<Arc<AtomicBool>>,
 }
@@ -58,6 +66,7 @@ impl Default for ProfileSettings {
             max_operations: 1 << 18,
             budget: Duration::from_secs(30),
             session_size: 8,
+            tuning: TuningLimits { n_first_points: 24, n_points: 64, time: 20 * second, ..TuningLimits::default() },
             stop: None,
         }
     }
@@ -72,6 +81,8 @@ pub struct ProfiledPath {
     pub code: ContentHash,
     /// Names what was measured interleaved.
     pub session: String,
+    /// True of a point of a search for parameters. Its samples are few, and compared with those of the search alone.
+    pub is_of_search: bool,
     /// Says how it ended.
     pub status: TraceStatus,
     /// The reason, unless it is `ok`.
@@ -161,17 +172,17 @@ fn is_evaluable(graph: &Graph, max_operations: u64) -> bool {
 }
 
 /// The references of a computation at extents at which it can be evaluated, made when they are needed.
-struct Verifier {
+struct ExtentVerifier {
     computation: PlannedComputation,
+    /// What fixed extents have become, if these are others.
+    scale: Option<ExtentScale>,
     bits: Option<Arc<GoldenReference>>,
     mathematics: Option<Arc<GoldenReference>>,
-    max_operations: u64,
 }
 
-impl Verifier {
-    fn new(computation: &PlannedComputation, max_operations: u64) -> Option<Verifier> {
-        let computation = computation.shrunk(&|graph| is_evaluable(graph, max_operations))?;
-        Some(Verifier { computation, bits: None, mathematics: None, max_operations })
+impl ExtentVerifier {
+    fn new(computation: PlannedComputation, scale: Option<ExtentScale>) -> ExtentVerifier {
+        ExtentVerifier { computation, scale, bits: None, mathematics: None }
     }
 
     fn reference<L: ArrayLibrary>(
@@ -186,8 +197,7 @@ impl Verifier {
         if let Some(reference) = kept {
             return Ok(reference.clone());
         }
-        let policy =
-            AccuracyPolicy { max_operations: self.max_operations.max(1 << 24), ..AccuracyPolicy::of(requirement) };
+        let policy = AccuracyPolicy::of(requirement);
         let graph = with_sample_numbers(&self.computation.known);
         let reference = Arc::new(library.detached(|| GoldenReference::prepare(&graph, &policy))?);
         *kept = Some(reference.clone());
@@ -212,8 +222,52 @@ impl Verifier {
     }
 }
 
+/// The ways to verify the paths of a computation, the cheapest first.
+struct PathVerifier {
+    ways: Vec<ExtentVerifier>,
+}
+
+impl PathVerifier {
+    /// Verifies at smaller extents if the graph is the same for others. If its extents are fixed, the program for smaller arrays stands for it, and the graph
+    /// itself for paths whose programs have no such form, as far as its operations allow.
+    fn new(computation: &PlannedComputation, max_operations: u64) -> PathVerifier {
+        let fits = |graph: &Graph| is_evaluable(graph, max_operations);
+        if let Some(smaller) = computation.shrunk(&fits) {
+            return PathVerifier { ways: vec![ExtentVerifier::new(smaller, None)] };
+        }
+        let rescaled = computation.rescaled(&fits);
+        let mut ways: Vec<ExtentVerifier> =
+            rescaled.into_iter().map(|(smaller, scale)| ExtentVerifier::new(smaller, Some(scale))).collect();
+        if is_evaluable(&computation.known, MAX_FIXED_OPERATIONS) {
+            ways.push(ExtentVerifier::new(computation.clone(), None));
+        }
+        PathVerifier { ways }
+    }
+
+    /// Verifies a path; gives none if there is no way to.
+    fn verify<L: ArrayLibrary>(
+        &mut self,
+        session: &Session,
+        library: &L,
+        candidate: &PathCandidate,
+        requirement: AccuracyRequirement,
+    ) -> Result<Option<AccuracyVerdict>, String> {
+        for way in &mut self.ways {
+            let candidate = match &way.scale {
+                None => Some(candidate.clone()),
+                Some(scale) => candidate.rescaled(&way.computation, scale),
+            };
+            if let Some(candidate) = candidate {
+                return way.verify(session, library, &candidate, requirement).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
 /// Profiles candidates, of which one is the default: each is compiled, verified, and timed with the default beside it. A candidate that is
-/// wrong or does not run is never timed. The budget is looked at between candidates, and so is whether work `goes_on`.
+/// wrong or does not run is never timed. The budget is looked at between candidates, and so is whether work `goes_on`. At last the kernels
+/// of the fastest path that has some of Polyloom's are tuned, which adds candidates that differ from it in parameters.
 ///
 /// # Errors
 ///
@@ -222,7 +276,7 @@ pub fn profile<L: ArrayLibrary>(
     session: &Session,
     library: &L,
     computation: &PlannedComputation,
-    candidates: &[PathCandidate],
+    candidates: &mut Vec<PathCandidate>,
     settings: &ProfileSettings,
     goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<Vec<ProfiledPath>, String> {
@@ -230,7 +284,7 @@ pub fn profile<L: ArrayLibrary>(
     let Some(default) = candidates.iter().position(|candidate| candidate.is_default) else {
         return Err("there is no default path to compare with".to_owned());
     };
-    let mut verifier = Verifier::new(computation, settings.max_operations);
+    let mut verifier = PathVerifier::new(computation, settings.max_operations);
     let inputs = input_arrays(library, computation).map_err(|error| error.to_string())?;
     let graph = with_sample_numbers(&computation.known);
     let values = library.detached(|| make_inputs(&graph, InputDistribution::Uniform, InputDomain::Reals, 7));
@@ -255,6 +309,7 @@ pub fn profile<L: ArrayLibrary>(
             candidate: index,
             code: candidate.hash,
             session: name(n_sessions),
+            is_of_search: false,
             status: TraceStatus::Ok,
             reason: None,
             error: None,
@@ -282,7 +337,77 @@ pub fn profile<L: ArrayLibrary>(
     if ready.len() > 1 || ready.first().is_some_and(|first| done.iter().all(|each| each.candidate != first.0)) {
         time(&inputs, computation, candidates, settings, &expected, &mut ready, &mut done, &name(n_sessions + 1));
     }
+    let time_left = settings.budget.saturating_sub(started.elapsed()) / 2;
+    if settings.tuning.n_points > 0 && !time_left.is_zero() && goes_on() {
+        let tuned = tune_kernels(session, &inputs, computation, candidates, settings, &mut done, time_left);
+        // The default is there already, to be timed beside it.
+        if let Some((base, tuned)) = tuned
+            && let Ok((path, code)) = compile_candidate(session, &inputs.library, computation, &candidates[tuned])
+        {
+            let profiled = ProfiledPath {
+                candidate: tuned,
+                code,
+                session: String::new(),
+                is_of_search: false,
+                status: TraceStatus::Ok,
+                reason: None,
+                error: done.iter().find(|each| each.candidate == base).and_then(|each| each.error),
+                measurement: None,
+            };
+            ready.push((tuned, path, profiled));
+            n_sessions += 2;
+            time(&inputs, computation, candidates, settings, &expected, &mut ready, &mut done, &name(n_sessions));
+        }
+    }
     Ok(done)
+}
+
+/// Tunes the kernels of the fastest path that has some, and adds the points that were measured to the candidates. Returns the places of the path and of a
+/// point that is faster, if one is.
+fn tune_kernels<L: ArrayLibrary>(
+    session: &Session,
+    inputs: &InputArrays<L>,
+    computation: &PlannedComputation,
+    candidates: &mut Vec<PathCandidate>,
+    settings: &ProfileSettings,
+    done: &mut Vec<ProfiledPath>,
+    time_left: Duration,
+) -> Option<(usize, usize)> {
+    let median = |each: &ProfiledPath| {
+        let is_measured = matches!(each.status, TraceStatus::Ok | TraceStatus::TooNoisy);
+        let summary = each.measurement.as_ref().filter(|_| is_measured)?.summary?;
+        is_tunable(computation, &candidates[each.candidate]).then_some((summary.median, each.candidate))
+    };
+    let (_, base) = done.iter().filter_map(median).min()?;
+    let picoseconds = u64::try_from(time_left.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000);
+    let limits = TuningLimits { time: settings.tuning.time.min(picoseconds), ..settings.tuning };
+    let search = KernelSearch {
+        session,
+        library: &inputs.library,
+        computation,
+        inputs: &inputs.places,
+        numbers: &sample_numbers(computation),
+        policy: &settings.policy,
+        stop: settings.stop.as_ref(),
+    };
+    // What has been measured is kept, whatever becomes of the search.
+    let found = search.tune(&candidates[base], &limits).ok().flatten()?;
+    let first = candidates.len();
+    let session_name = format!("{:x}-{:x}-tuning", now(), std::process::id());
+    for (place, point) in found.points.into_iter().enumerate() {
+        done.push(ProfiledPath {
+            candidate: first + place,
+            code: point.code,
+            session: session_name.clone(),
+            is_of_search: true,
+            status: status_of(point.measurement.status),
+            reason: point.measurement.reason.clone(),
+            error: None,
+            measurement: Some(point.measurement),
+        });
+        candidates.push(point.candidate);
+    }
+    found.chosen.map(|place| (base, first + place))
 }
 
 type PreparedPath<K> = (Arc<ExecutablePath<K>>, Vec<DenseTensor>);
@@ -293,7 +418,7 @@ fn prepare<L: ArrayLibrary>(
     inputs: &InputArrays<L>,
     computation: &PlannedComputation,
     candidate: &PathCandidate,
-    verifier: &mut Option<Verifier>,
+    verifier: &mut PathVerifier,
     profiled: &mut ProfiledPath,
     expected: &Option<Arc<Vec<DenseTensor>>>,
 ) -> Result<PreparedPath<L::Kernel>, MeasureFailure> {
@@ -303,20 +428,19 @@ fn prepare<L: ArrayLibrary>(
     profiled.code = code;
     let keeps_bits = candidate.keeps_bits() && computation.is_strict();
     let requirement = if keeps_bits { AccuracyRequirement::Bits } else { AccuracyRequirement::Mathematics };
-    match verifier {
-        Some(verifier) => {
-            let verdict = verifier.verify(session, library, candidate, requirement).map_err(MeasureFailure::failed)?;
+    match verifier.verify(session, library, candidate, requirement).map_err(MeasureFailure::failed)? {
+        Some(verdict) => {
             profiled.error = verdict.max_error.is_finite().then_some(verdict.max_error);
             if let Some(failure) = verdict.failure() {
                 return Err(failure);
             }
         }
-        // Plans of Polyloom have the bits of their definition at all extents; what else runs has to be shown right.
-        None if keeps_bits && path.is_native() => {}
+        // Plans of Polyloom have the bits of their definition at all extents, and the default runs anyway; what else runs has to be shown right.
+        None if candidate.is_default || keeps_bits && path.is_native() => {}
         None => {
-            return Err(MeasureFailure::failed(
-                "it cannot be verified: the extents are fixed and too large to evaluate",
-            ));
+            return Err(MeasureFailure::failed(format!(
+                "it cannot be verified: it is for these extents alone, and takes more than {MAX_FIXED_OPERATIONS} operations"
+            )));
         }
     }
     let (outputs, numbers) = (computation.output_types(), sample_numbers(computation));
@@ -426,7 +550,7 @@ pub fn traces_of(
             implementation: candidates[each.candidate].hash,
             workload,
             environment,
-            policy: policy.to_owned(),
+            policy: if each.is_of_search { format!("{policy}-search") } else { policy.to_owned() },
             code_hash: each.code,
             session: each.session.clone(),
             status: each.status,

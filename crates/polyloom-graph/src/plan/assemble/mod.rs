@@ -8,7 +8,7 @@ use super::body::{
     BodySlots, BodyStore, KernelBody, SCAN_THREADS, TOTALS_THREADS, TileParams,
 };
 use super::expression::{CombineOrder, ExpressionId, ExpressionKind, Source};
-use super::group::{DraftReduction, DraftSpace, DraftStore, KernelDraft, combines};
+use super::group::{DraftReduction, DraftSpace, DraftStore, KernelDraft, combines, computes_of_rows};
 use super::merge::MergedAxes;
 use super::reduction::{RowForm, is_order_free};
 use super::reuse::reuse_buffers;
@@ -121,7 +121,12 @@ impl<'a> BodyAssembler<'a> {
             true => form_on_gpu(graph, draft, &axes, &layouts, options),
             false => None,
         };
-        if is_each && form_on_gpu.is_none() && !draft.roots().iter().any(|&root| combines(&graph.arena, root)) {
+        let roots = draft.roots();
+        if is_each
+            && form_on_gpu.is_none()
+            && !roots.iter().any(|&root| combines(&graph.arena, root))
+            && axes.last_axis().is_some_and(|axis| computes_of_rows(&graph.arena, &roots, axis))
+        {
             axes.take_row(&layouts);
         }
         let limit = i64::from(i32::MAX) - BLOCK_LENGTH as i64;
@@ -136,7 +141,7 @@ impl<'a> BodyAssembler<'a> {
             });
         let form_of_elements = match axes.transposed_axis(&layouts).or(axes.axis_of_narrow_rows()) {
             _ if let Some(form) = form_on_gpu => form,
-            // The row of a vector that all others share is loaded by lanes, which a grid of two axes cannot.
+            // What the elements of a row share is computed once, which a grid of two axes cannot.
             _ if !axes.inner.is_empty() => BodyForm::Block { n_levels: 0 },
             Some(row_axis) if options.gpu.is_some() => BodyForm::Squares { row_axis: row_axis as u8 },
             Some(row_axis) => BodyForm::Tiled { row_axis: row_axis as u8 },

@@ -65,6 +65,7 @@ pub(super) fn kernel(
         module,
         func,
         lanes: 1,
+        masked_lanes: 1,
         parallel: &[],
         alone: false,
         uniformity: None,
