@@ -113,6 +113,27 @@ def test_batches_of_elements(n, dtype):
     assert_same_bits(on_simulator(function, *values), function(*values))
 
 
+@pytest.mark.parametrize("shape", [(32, 32), (64, 96), (70, 65), (33, 100), (3, 40, 50)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "uint8"])
+def test_transpositions(shape, dtype):
+    turned = (*shape[:-2], shape[-1], shape[-2])
+    axes = (0, 2, 1) if len(shape) == 3 else (1, 0)
+    values = [numbers(shape, dtype, 1), numbers(turned, dtype, 2), numbers(shape, dtype, 3)]
+    function = fused(
+        f"ops.add(ops.multiply(ops.permute(a, {axes}), b), ops.permute(ops.multiply(a, c), {axes}))", "a", "b", "c"
+    )
+    given = on_simulator(function, *values)
+    assert "bar.sync" in kernel_text(function)
+    assert_same_bits(given, function(*values))
+
+
+@pytest.mark.parametrize("shape", [(40, 600), (20, 1024), (9, 3000)], ids=str)
+def test_batches_of_rows_that_share_a_vector(shape):
+    function = fused("ops.relu(ops.add(ops.multiply(a, w), w))", "a", "w")
+    values = [numbers(shape, np.float32, 1), numbers(shape[1:], np.float32, 2)]
+    assert_same_bits(on_simulator(function, *values), function(*values))
+
+
 @pytest.mark.parametrize("n", [64 * 4096, 70 * 4096 + 5, 1100 * 4096 + 1])
 def test_sums_of_everything(n):
     function = fused("ops.sum(a)", "a")

@@ -44,7 +44,7 @@ impl KernelBody {
             BodyForm::MatrixProduct(tile) => Some(tile.n_threads()),
             BodyForm::PipelinedProduct(tile) => Some(tile.n_threads()),
             BodyForm::Staged(rows) => Some(rows.n_threads()),
-            BodyForm::Batched(_) => Some(BATCH_THREADS),
+            BodyForm::Batched(_) | BodyForm::Squares { .. } => Some(BATCH_THREADS),
             BodyForm::Totals => Some(TOTALS_THREADS),
             BodyForm::ScanTiles => Some(SCAN_THREADS),
             form => form.has_blocks().then_some(N_LANES as u32),
@@ -111,7 +111,7 @@ pub(super) struct BodyParam {
     pub(super) dtype: Scalar,
 }
 
-/// The threads of a block that has a batch of elements.
+/// The threads of a block that has a batch of elements, or a square.
 pub(super) const BATCH_THREADS: u32 = 256;
 /// The threads of a block that combines totals.
 pub(super) const TOTALS_THREADS: u32 = 1024;
@@ -133,6 +133,8 @@ pub(super) enum BodyForm {
     /// A block of 32 threads has a square of 32 rows, along this axis, and 32 columns, along the last axis: a thread has a
     /// column of it.
     Tiled { row_axis: u8 },
+    /// A block of 256 threads has such a square. What leaps along the last axis comes through shared memory.
+    Squares { row_axis: u8 },
     /// A block of 32 threads has a row, of so many levels of pairs of blocks of 4,096 elements.
     Block { n_levels: u8 },
     /// A block of threads has a row, or each of its warps, which waits in shared memory.
@@ -175,6 +177,7 @@ impl BodyForm {
         matches!(
             self,
             BodyForm::Tiled { .. }
+                | BodyForm::Squares { .. }
                 | BodyForm::Batched(_)
                 | BodyForm::Totals
                 | BodyForm::ScanTiles

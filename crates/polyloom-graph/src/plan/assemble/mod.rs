@@ -143,6 +143,7 @@ impl<'a> BodyAssembler<'a> {
             _ if let Some(form) = form_on_gpu => form,
             // What the elements of a row share is computed once, which a grid of two axes cannot.
             _ if !axes.inner.is_empty() => BodyForm::Block { n_levels: 0 },
+            Some(row_axis) if options.gpu.is_some() => BodyForm::Squares { row_axis: row_axis as u8 },
             Some(row_axis) => BodyForm::Tiled { row_axis: row_axis as u8 },
             _ if axes.has_short_rows() && !is_wide => BodyForm::Numbered,
             None => BodyForm::Each,
@@ -301,11 +302,13 @@ impl<'a> BodyAssembler<'a> {
 
     fn grid(&self, form: BodyForm) -> KernelGrid {
         let outer = &self.axes.outer;
-        if let BodyForm::Tiled { row_axis } = form {
+        if let BodyForm::Tiled { row_axis } | BodyForm::Squares { row_axis } = form {
             let is_tiled = |axis: usize| axis == usize::from(row_axis) || axis + 1 == outer.len();
             let tiles = outer.iter().enumerate();
             let tiles = tiles.map(|(axis, &n)| if is_tiled(axis) { n.div_ceil(N_LANES as u64) } else { n });
-            return KernelGrid::Blocks { n_blocks: tiles.product(), n_threads: N_LANES as u32 };
+            let is_square = matches!(form, BodyForm::Squares { .. });
+            let n_threads = if is_square { BATCH_THREADS } else { N_LANES as u32 };
+            return KernelGrid::Blocks { n_blocks: tiles.product(), n_threads };
         }
         if let (BodyForm::Product { tile, .. }, [batch @ .., rows, columns]) = (form, &outer[..]) {
             let (n_tall, n_wide) = tile.shape.counts(*rows, *columns);

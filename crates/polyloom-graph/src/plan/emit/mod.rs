@@ -22,6 +22,8 @@ use std::cell::RefCell;
 
 /// The most axes of a launch.
 const MAX_THREAD_AXES: usize = 4;
+/// The most arrays of a square that are turned in shared memory, of which each takes 8 KiB at most.
+const MAX_TURNED: usize = 5;
 
 pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
     let ty = |param: &super::body::BodyParam| match param.is_array {
@@ -37,6 +39,7 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
             BodyForm::Batched(n) => emitter.batched(n),
             BodyForm::ScanTiles => emitter.scan_tiles(),
             BodyForm::Tiled { row_axis } => emitter.tiled(usize::from(row_axis)),
+            BodyForm::Squares { row_axis } => emitter.squares(usize::from(row_axis)),
             BodyForm::Scan => emitter.scan(),
             BodyForm::Product { tile, params } => emitter.products(tile, params),
             BodyForm::MatrixProduct(tile) => emitter.matrix_product(tile),
@@ -116,6 +119,7 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         let finds_own = matches!(
             self.body.form,
             BodyForm::Tiled { .. }
+                | BodyForm::Squares { .. }
                 | BodyForm::Batched(_)
                 | BodyForm::ScanTiles
                 | BodyForm::Product { .. }
@@ -349,8 +353,8 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         self.body.passes.iter().flat_map(|pass| pass.row_stores.iter().chain(&pass.element_stores))
     }
 
-    /// Goes down the rows of a square, so that what neighbouring columns load far from each other stays in cache.
-    fn tiled(&self, row_axis: usize) {
+    /// Returns the block's square: its coordinates, of which those along two axes are numbers of squares, and the extents.
+    fn square(&self, row_axis: usize) -> (Vec<Expr<'g>>, Vec<Expr<'g>>) {
         let (b, n_lanes) = (self.b, N_LANES as i64);
         let extents: Vec<Expr<'g>> = self.body.outer.iter().map(|&axis| self.extent(axis)).collect();
         let column_axis = extents.len() - 1;
@@ -359,7 +363,104 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
             false => extent,
         };
         let tiles: Vec<Expr<'g>> = extents.iter().enumerate().map(in_tiles).collect();
-        let tile = self.split_by(self.widened(b.block_idx(0)), &tiles);
+        (self.split_by(self.widened(b.block_idx(0)), &tiles), extents)
+    }
+
+    /// Computes a square. Elements that follow each other down its columns in memory are loaded so, and turned in shared
+    /// memory.
+    fn squares(&self, row_axis: usize) {
+        let (b, n_lanes) = (self.b, N_LANES as i64);
+        let (tile, extents) = self.square(row_axis);
+        let column_axis = extents.len() - 1;
+        let (lane, warp) = (b.thread_idx(0) & (n_lanes - 1), b.op(Op::WarpId, &[]));
+        let n_warps = BATCH_THREADS / N_LANES as u32;
+        let others: Vec<Expr<'g>> =
+            (0..N_LANES as u32 / n_warps).map(|number| warp + i64::from(number * n_warps)).collect();
+        let first = [row_axis, column_axis].map(|axis| tile[axis] * n_lanes);
+        let last = [row_axis, column_axis].map(|axis| extents[axis] - 1);
+        let at = |[row, column]: [Expr<'g>; 2]| {
+            let mut outer = tile.clone();
+            (outer[row_axis], outer[column_axis]) = (row, column);
+            BodyEmitter { outer, ..BodyEmitter::new(self.body, b, self.params) }
+        };
+        let leaps = |place: &BodyPlace| {
+            place.strides.get(row_axis) == Some(&BodyStride::One)
+                && matches!(place.strides.get(column_axis), Some(BodyStride::Param(_)))
+        };
+        let turned =
+            self.body.expressions.iter().enumerate().filter_map(|(index, expression)| match &expression.kind {
+                BodyExpressionKind::Load(address) if leaps(&address.place) => Some((index, address, expression.dtype)),
+                _ => None,
+            });
+        // A column of the square is in 32 banks.
+        let turned: Vec<_> = turned
+            .zip(0..)
+            .take(MAX_TURNED)
+            .map(|((index, address, dtype), id)| {
+                (index, address, b.shared_matrix(id, dtype, [N_LANES as u32, N_LANES as u32 + 1]))
+            })
+            .collect();
+        let mut loaded = Vec::new();
+        for &(_, address, shared) in &turned {
+            for &column in &others {
+                let place = [first[0] + self.widened(lane), first[1] + self.widened(column)];
+                let [row, own] = [0, 1].map(|axis: usize| place[axis].min(last[axis]));
+                loaded.push((shared, column, at([row, own]).load(address, &[])));
+            }
+        }
+        loaded.into_iter().for_each(|(shared, column, value)| shared.store(&[column, lane], value));
+        if !turned.is_empty() {
+            b.sync_threads();
+        }
+        let elements = others.iter().map(|&row| {
+            let emitter = at([first[0] + self.widened(row), first[1] + self.widened(lane)]);
+            for &(index, _, shared) in &turned {
+                let known = if self.body.expressions[index].is_of_row { &emitter.of_row } else { continue };
+                known.borrow_mut()[index] = Some(shared.load(&[lane, row]));
+            }
+            emitter
+        });
+        let elements: Vec<BodyEmitter<'_, 'g>> = elements.collect();
+        let is_within = |emitter: &BodyEmitter<'_, 'g>| {
+            emitter.outer[row_axis].le(last[0]) & emitter.outer[column_axis].le(last[1])
+        };
+        let ends = [0, 1].map(|axis: usize| (first[axis] + (n_lanes - 1)).le(last[axis]));
+        let whole = || {
+            let values: Vec<Vec<Expr<'g>>> = elements
+                .iter()
+                .map(|emitter| {
+                    let element = emitter.single();
+                    let emitter = emitter.for_one_branch();
+                    self.stores().map(|store| emitter.value(store.value, &element)).collect()
+                })
+                .collect();
+            for (emitter, values) in elements.iter().zip(values) {
+                self.stores().zip(values).for_each(|(store, value)| emitter.store(&store.address, &[], value));
+            }
+            []
+        };
+        let [] = b.branch(ends[0] & ends[1], whole, || {
+            for emitter in &elements {
+                b.if_then(is_within(emitter), || emitter.for_one_branch().each());
+            }
+            []
+        });
+    }
+
+    /// Returns an emitter of the same element that keeps what it computes to itself, for one branch.
+    fn for_one_branch(&self) -> BodyEmitter<'b, 'g> {
+        BodyEmitter {
+            outer: self.outer.clone(),
+            of_row: self.of_row.clone(),
+            ..BodyEmitter::new(self.body, self.b, self.params)
+        }
+    }
+
+    /// Goes down the rows of a square, so that what neighbouring columns load far from each other stays in cache.
+    fn tiled(&self, row_axis: usize) {
+        let (b, n_lanes) = (self.b, N_LANES as i64);
+        let (tile, extents) = self.square(row_axis);
+        let column_axis = extents.len() - 1;
         let column = tile[column_axis] * n_lanes + self.widened(b.thread_idx(0));
         let first = tile[row_axis] * n_lanes;
         let end = (first + n_lanes).min(extents[row_axis]);

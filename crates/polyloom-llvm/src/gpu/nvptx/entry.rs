@@ -13,12 +13,16 @@ use crate::lower::{CompiledCallees, fast_math, set_attributes, used_values};
 use crate::target::HostProcessor;
 use cranelift_entity::SecondaryMap;
 use polyloom_codegen::{ArgLayout, CodegenError, EmitRequest, GpuLaunch, GridShape, SiteTable};
-use polyloom_ir::{Function, MAX_DIMS, Type};
+use polyloom_ir::{Function, Imm, MAX_DIMS, Type};
 use std::ffi::CString;
 
 /// The limit of what launches with few threads have: multiples of a thread's number by up to 16 fit a signed 32-bit
 /// integer.
 const FEW_THREADS: u32 = 1 << 27;
+/// The copies from which on a kernel is compiled twice.
+const MANY_COPIES: usize = 8;
+/// The bytes of the longest copy.
+const CHUNK_BYTES: i64 = 16;
 
 /// Lowers a kernel into the module.
 pub(super) fn kernel(
@@ -96,7 +100,31 @@ pub(super) fn kernel(
             ir.intrinsic("llvm.assume", &[], &[ir.icmp(ULT, coordinate, limit)]);
         }
     });
-    unit.body_of_thread(&mut callees, thread)?;
+    let copied = arrays_of_many_copies(func);
+    if !copied.is_empty() {
+        // The body again, for arrays that begin anywhere: beside each copy, what copies single elements would be in the way.
+        let (aligned, anywhere, done) = (ir.block(c"aligned"), ir.block(c"anywhere"), ir.block(c"body_done"));
+        let low_bits = |param: usize| {
+            let pointer = arrays.get(param).and_then(|array| array.as_ref()).map(|array| array.pointer);
+            pointer.map(|pointer| ir.and(ir.ptr_to_int(pointer, ir.int(64)), ir.i64_const(CHUNK_BYTES - 1)))
+        };
+        let off: Vec<Val> = copied.into_iter().filter_map(low_bits).collect();
+        let zero = ir.i64_const(0);
+        let all = off.iter().fold(zero, |all, &bits| ir.or(all, bits));
+        ir.cond_br_unlikely(ir.icmp(NE, all, zero), anywhere, aligned);
+        ir.switch_to(anywhere);
+        unit.body_of_thread(&mut callees, thread)?;
+        ir.br(done);
+        ir.switch_to(aligned);
+        for bits in off {
+            ir.intrinsic("llvm.assume", &[], &[ir.icmp(EQ, bits, zero)]);
+        }
+        unit.body_of_thread(&mut callees, thread)?;
+        ir.br(done);
+        ir.switch_to(done);
+    } else {
+        unit.body_of_thread(&mut callees, thread)?;
+    }
     match options.shape {
         GridShape::OneThreadEach => ir.br(exit),
         GridShape::Stride => {
@@ -112,6 +140,25 @@ pub(super) fn kernel(
         lines.finish(ir);
     }
     Ok(())
+}
+
+/// Returns the parameters that copies in step are from, if a kernel has so many copies that it is compiled twice: for arrays
+/// that begin at multiples of what is copied, and for others.
+fn arrays_of_many_copies(func: &Function) -> Vec<usize> {
+    let mut copied = Vec::new();
+    let mut n_copies = 0;
+    func.walk(func.body, &mut |_, data| {
+        let Imm::Copy(copy) = data.imm else { return };
+        let n_to = 1 + func.ty(data.operands[0]).as_array().map_or(0, |(_, n_axes)| usize::from(n_axes));
+        let from = data.operands.get(n_to).and_then(|from| func.params().iter().position(|param| param == from));
+        if let (true, Some(param)) = (copy.is_in_step && copy.count > 1, from) {
+            n_copies += 1;
+            if !copied.contains(&param) {
+                copied.push(param);
+            }
+        }
+    });
+    if n_copies >= MANY_COPIES { copied } else { Vec::new() }
 }
 
 /// The launch's extents along its axes. A launch has fewer than 2^31 threads.
