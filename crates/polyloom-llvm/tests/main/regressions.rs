@@ -206,7 +206,7 @@ kernel @k(%0 out: array<i32, 1>, %1 n: i32) {
   return
 }";
         let subject = EngineSubject { lanes: Some(lanes), ..subject_of(&backend) };
-        compare(&subject, text, &[n as usize], &[out, InterpArg::Scalar(70)], &memory);
+        compare(&subject, text, &[n], &[out, InterpArg::Scalar(70)], &memory);
     }
 }
 
@@ -232,6 +232,6 @@ kernel @k(%0 out: array<i32, 1>, %1 stride: i32) {
   return
 }";
         let subject = EngineSubject { lanes: Some(lanes), ..subject_of(&backend) };
-        compare(&subject, text, &[3, n as usize], &[out, InterpArg::Scalar(n + 3)], &memory);
+        compare(&subject, text, &[3, n], &[out, InterpArg::Scalar(n + 3)], &memory);
     }
 }
