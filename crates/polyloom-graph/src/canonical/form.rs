@@ -23,9 +23,6 @@ use std::hash::BuildHasher;
 /// The most looks at operands of operands for one op.
 const MOST_LOOKS: u32 = 256;
 
-/// The terms that are found without a look into the table of all.
-const N_RECENT: usize = 1024;
-
 /// The canonical form of a graph.
 #[derive(Clone, Debug)]
 pub struct CanonicalGraph {
@@ -39,8 +36,6 @@ pub struct CanonicalGraph {
     prefixes: Vec<u64>,
     /// The terms by their definitions, so that a hash is computed once.
     by_definition: HashTable<TermId>,
-    /// Terms that were looked for of late, which are mostly those that are looked for again. The table of all is too large for a cache.
-    recent: Vec<Option<TermId>>,
     hasher: MerkleHasher,
     /// The looks that rules may still take at operands of operands.
     n_looks: Cell<u32>,
@@ -114,15 +109,9 @@ impl TermStore for CanonicalGraph {
         let term = DefinedTerm { definition, operands: term.operands };
         let terms = &self.terms;
         let code = FxBuildHasher.hash_one(&term);
-        let recent = &mut self.recent[(code >> 32) as usize % N_RECENT];
-        if let Some(id) = *recent
-            && terms[id.0 as usize] == term
-        {
-            return id;
-        }
         let is_equal = |id: &TermId| terms[id.0 as usize] == term;
         let code_of = |id: &TermId| FxBuildHasher.hash_one(&terms[id.0 as usize]);
-        let id = match self.by_definition.entry(code, is_equal, code_of) {
+        match self.by_definition.entry(code, is_equal, code_of) {
             Entry::Occupied(found) => *found.get(),
             Entry::Vacant(place) => {
                 let id = TermId(terms.len() as u32);
@@ -135,9 +124,7 @@ impl TermStore for CanonicalGraph {
                 self.terms.push(term);
                 id
             }
-        };
-        *recent = Some(id);
-        id
+        }
     }
 
     fn compare(&self, a: TermId, b: TermId) -> Ordering {
@@ -171,7 +158,6 @@ impl CanonicalGraph {
             hashes: Vec::with_capacity(capacity),
             prefixes: Vec::with_capacity(capacity),
             by_definition: HashTable::with_capacity(capacity),
-            recent: vec![None; N_RECENT],
             hasher: MerkleHasher::default(),
             n_looks: Cell::new(0),
             inputs: Vec::new(),
