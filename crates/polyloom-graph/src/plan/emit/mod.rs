@@ -17,7 +17,6 @@ use super::expression::CombineOrder;
 use crate::op::{TensorOp, apply_scalar};
 use crate::reference::N_LANES;
 use polyloom_ir::{BuildError, Expr, ExprBuilder, Function, Op, Scalar, Type};
-use staged::StagedPlace;
 use std::cell::RefCell;
 
 /// The most axes of a launch.
@@ -76,6 +75,17 @@ struct BodyEmitter<'b, 'g> {
     totals: RefCell<Vec<Vec<Expr<'g>>>>,
     /// The rows that wait in shared memory, if they do.
     staged: Option<StagedPlace<'g>>,
+}
+
+/// The rows of a block in shared memory, and the one that the thread works on.
+struct StagedPlace<'g> {
+    slots: Vec<Expr<'g>>,
+    /// The row's number in the block.
+    row: Expr<'g>,
+    /// The thread's number among those of the row.
+    member: Expr<'g>,
+    /// False for a warp beyond the last row, which does nothing.
+    is_own: Expr<'g>,
 }
 
 /// One element of a row: its coordinates along the inner axes, and what has been computed of it.

@@ -117,8 +117,7 @@ impl<'g> BodyEmitter<'_, 'g> {
                 some.iter().zip(values).for_each(|((row, column, _), value)| tile.store(&[*row, *column], value));
             }
             b.sync_threads();
-            let types: Vec<Expr<'g>> = state.to_vec();
-            let next = self.scan_square(reduction, tile, (warp, lane), first, &types);
+            let next = self.scan_square(reduction, tile, (warp, lane), first, state);
             b.sync_threads();
             for (row, column, [whole_row, place]) in &elements {
                 let is_within = whole_row.lt(n_rows) & place.lt(length);
@@ -188,8 +187,7 @@ impl<'g> BodyEmitter<'_, 'g> {
                 state
             })
         };
-        let state = state.to_vec();
-        match state[..] {
+        match *state {
             [first] => b.branch(warp.eq(0), || [walk(&[first])[0]], || [first]).to_vec(),
             [first, second] => {
                 let walked = || {
@@ -198,7 +196,7 @@ impl<'g> BodyEmitter<'_, 'g> {
                 };
                 b.branch(warp.eq(0), walked, || [first, second]).to_vec()
             }
-            _ => state,
+            _ => state.to_vec(),
         }
     }
 

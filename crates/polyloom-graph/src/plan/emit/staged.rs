@@ -2,7 +2,7 @@
 
 use super::accumulate::Accumulator;
 use super::rows::States;
-use super::{BodyEmitter, Element};
+use super::{BodyEmitter, Element, StagedPlace};
 use crate::plan::body::{BodyAddress, BodyPass};
 use crate::plan::staged::StagedRows;
 use crate::reference::{BLOCK_LENGTH, N_LANES};
@@ -13,17 +13,6 @@ use polyloom_ir::{Expr, Op, Scalar};
 const CHUNK_BYTES: u32 = 16;
 /// The bytes of a copy in the background, at least.
 const LEAST_COPY_BYTES: u32 = 4;
-
-/// The rows of a block in shared memory, and the one that the thread works on.
-pub(super) struct StagedPlace<'g> {
-    slots: Vec<Expr<'g>>,
-    /// The row's number in the block.
-    row: Expr<'g>,
-    /// The thread's number among those of the row.
-    pub(super) member: Expr<'g>,
-    /// False for a warp beyond the last row, which does nothing.
-    pub(super) is_own: Expr<'g>,
-}
 
 impl<'g> BodyEmitter<'_, 'g> {
     pub(super) fn staged_rows(&self, rows: StagedRows) {
