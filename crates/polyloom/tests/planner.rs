@@ -102,8 +102,10 @@ fn settings() -> ProfileSettings {
 
 fn profiled(computation: &PlannedComputation, paths: &[PathCandidate]) -> Vec<ProfiledPath> {
     let session = Session::new().unwrap();
-    let mut paths = paths.to_vec();
-    profile(&session, &FaultyArrays::default(), computation, &mut paths, &settings(), &mut || true).unwrap()
+    let mut all = paths.to_vec();
+    let profiled = profile(&session, &FaultyArrays::default(), computation, &mut all, &settings(), &mut || true);
+    // Points of a search are paths of their own, behind those that are given.
+    profiled.unwrap().into_iter().filter(|each| each.candidate < paths.len()).collect()
 }
 
 fn policy(mode: PolicyMode) -> PathPolicy {
@@ -327,8 +329,8 @@ fn tuned_parameters_are_kept_and_replayed() {
     let chosen = choose(&database, &computation).unwrap().path.expect("the tuned path is the fastest");
     assert_eq!(chosen.record.recipe, tuned.record.recipe);
     assert_eq!(results(&session, &computation, &chosen), results(&session, &computation, &paths[0]));
-    // Products of other extents take the parameters of the nearest ones.
-    let other = computation_of(&TUNABLE[0].replace("37", "41"));
+    // Products of other extents whose plan has the same code take the parameters of the nearest ones.
+    let other = computation_of(&TUNABLE[0].replace("37", "38"));
     let near = choose(&database, &other).unwrap();
     assert!(
         matches!(near.reason, DecisionReason::Nearest(_)) && near.path.unwrap().record.recipe == tuned.record.recipe
@@ -339,8 +341,8 @@ fn tuned_parameters_are_kept_and_replayed() {
 fn wave(n: u64) -> String {
     let last = n - 1;
     format!(
-        "%u = input \"u\" : f32[{n}, {n}]\n%a = slice %u, starts=({last}, 0), stops=({n}, {n}), steps=(1, 1)\n\
-         %b = slice %u, starts=(0, 0), stops=({last}, {n}), steps=(1, 1)\n%c = concat %a, %b, axis=0\n\
+        "%u = input \"u\" : f32[{n}, {n}]\n%a = slice %u, starts=({last}, 0), sizes=(1, {n}), steps=(1, 1)\n\
+         %b = slice %u, starts=(0, 0), sizes=({last}, {n}), steps=(1, 1)\n%c = concat %a, %b, axis=0\n\
          %d = subtract %c, %u\n%s = sum %d, axes=(1)\nreturn %d, %s"
     )
 }

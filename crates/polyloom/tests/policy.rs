@@ -82,7 +82,7 @@ const LICENCES: &[&str] = &[
 ];
 
 /// Direct dependencies that come in a second version too, and the crate whose release holds it back.
-const HELD_BACK: &[(&str, &str)] = &[("thiserror", "egg")];
+const HELD_BACK: &[(&str, &str)] = &[("hashbrown", "egg"), ("thiserror", "egg")];
 
 fn metadata() -> Value {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());

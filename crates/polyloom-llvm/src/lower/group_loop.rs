@@ -8,6 +8,9 @@ use super::value_rep::ExecMask;
 use super::{BailOut, Result};
 use crate::ir::*;
 
+/// LLVM would make an iteration of its own of the first group, whose end another one may have: twice the code for nothing.
+const NOT_PEELED: [(&str, Option<u32>); 1] = [("llvm.loop.peeled.count", Some(7))];
+
 /// A loop over groups that has begun: the current block is its head.
 pub(super) struct GroupLoop {
     /// The lanes of full groups, and those of the masked copy of the body.
@@ -71,7 +74,7 @@ impl GroupLoop {
         if let Some((of_group, end)) = self.ends {
             ir.add_incoming(of_group, end, latch);
         }
-        ir.br(head);
+        ir.br_back(head, &NOT_PEELED);
 
         ir.switch_to(tail);
         if self.lanes == 1 {
