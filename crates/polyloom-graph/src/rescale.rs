@@ -19,7 +19,7 @@ const END: u64 = 4;
 ///
 /// ```
 /// use polyloom_graph::{parse_graph, rescale};
-/// let graph = parse_graph("%x = input \"x\" : f32[512]\n%y = slice %x, starts=(1), stops=(511), steps=(1)\nreturn %y")?;
+/// let graph = parse_graph("%x = input \"x\" : f32[512]\n%y = slice %x, starts=(1), sizes=(510), steps=(1)\nreturn %y")?;
 /// let small = rescale(&graph, &[(512, 33)].into_iter().collect()).unwrap();
 /// assert_eq!(small.value(small.outputs[0]).unwrap().ty.to_string(), "f32[31]");
 /// # Ok::<(), polyloom_graph::GraphError>(())
