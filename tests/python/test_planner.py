@@ -114,7 +114,7 @@ def test_paths_go_through_pytorch():
 
     backends = [loom.Backend.CPU_TORCH]
     f = loom.fuse(g, policy=loom.Policy("fastest", tolerance=1e-5, backends=backends))
-    report = f.plan(X, Y, measure=10)
+    report = f.plan(X, Y, measure=60)
     measured = [each for each in report.groups[0]["candidates"] if "CPU_TORCH" in each["backends"]]
     assert any(each["status"] in ("ok", "too_noisy") for each in measured), report
     fast = loom.fuse(g, policy=loom.Policy("heuristic", backends=backends), float_mode="fast")
@@ -159,7 +159,7 @@ def test_results_share_no_memory_that_they_do_not_share_by_default():
 
 def test_candidates_are_measured_and_remembered(database):
     f = fused("fastest")
-    report = f.plan(X, Y, measure=5)
+    report = f.plan(X, Y, measure=60)
     (group,) = report.groups
     measured = [each for each in group["candidates"] if each["measured_ns"] is not None]
     assert {tuple(each["backends"]) for each in measured} >= {("CPU_NATIVE",), ("CPU_NUMPY",)}
@@ -197,9 +197,9 @@ def test_the_cost_of_rounding_is_asked_for():
     def g(x, y):
         return ops.sum(ops.exp(ops.add(x, y)), axes=1)
 
-    strict = loom.fuse(g, policy="fastest").plan(X, Y, measure=5)
+    strict = loom.fuse(g, policy="fastest").plan(X, Y, measure=60)
     assert all(each["keeps_bits"] for group in strict.groups for each in group["candidates"])
-    tolerant = loom.fuse(g, policy=loom.Policy("fastest", tolerance=1e-5)).plan(X, Y, measure=5)
+    tolerant = loom.fuse(g, policy=loom.Policy("fastest", tolerance=1e-5)).plan(X, Y, measure=60)
     (group,) = tolerant.groups
     assert not all(each["keeps_bits"] for each in group["candidates"])
     for each in group["candidates"]:
@@ -238,7 +238,7 @@ def test_registered_kernels_take_part(kernel):
         return np.add(x, y)
 
     f = fused("fastest")
-    report = f.plan(X, Y, measure=5)
+    report = f.plan(X, Y, measure=60)
     assert calls
     # Some path goes by the kernel, and is right.
     stored = rows(loom.config.database, "select recipe from implementations")
@@ -260,7 +260,7 @@ def test_a_planted_wrong_path_is_never_chosen(kernel):
         return result
 
     f = fused("fastest")
-    report = f.plan(X, Y, measure=8)
+    report = f.plan(X, Y, measure=60)
     wrong = [each for group in report.groups for each in group["candidates"] if each["status"] == "wrong"]
     assert wrong and all(not each["is_chosen"] and each["measured_ns"] is None for each in wrong)
     assert "element" in wrong[0]["reason"]
@@ -275,7 +275,7 @@ def test_a_planted_slow_path_is_never_chosen(kernel):
         time.sleep(0.002)
         return np.add(x, y)
 
-    report = fused("fastest").plan(X, Y, measure=8)
+    report = fused("fastest").plan(X, Y, measure=60)
     chosen = report.chosen()[0]
     slow = rows(loom.config.database, "select recipe from implementations")
     assert any("slow_add" in recipe for (recipe,) in slow)
@@ -383,7 +383,7 @@ def run_script(database, text, **variables):
 
 
 def test_two_processes_share_a_database(database):
-    first = run_script(database, "print(f.plan(x, x, measure=5).chosen()[0]['hash'])")
+    first = run_script(database, "print(f.plan(x, x, measure=60).chosen()[0]['hash'])")
     # The other one measures nothing, and runs what the first one has found.
     second = run_script(
         database,
@@ -396,7 +396,7 @@ def test_two_processes_share_a_database(database):
     )
     assert first == second
     n_before = rows(database, "select count(*) from benchmark_traces")[0][0]
-    workers = [threading.Thread(target=run_script, args=(database, "f.plan(x, x, measure=2)")) for _ in range(2)]
+    workers = [threading.Thread(target=run_script, args=(database, "f.plan(x, x, measure=60)")) for _ in range(2)]
     [each.start() for each in workers]
     [each.join() for each in workers]
     assert rows(database, "select count(*) from benchmark_traces")[0][0] > n_before
@@ -488,7 +488,7 @@ def test_kernels_are_tuned_and_keep_their_bits(database):
 
     expected = loom.fuse(product, policy="default")(a, b)
     f = loom.fuse(product, policy="fastest")
-    report = f.plan(a, b, measure=8)
+    report = f.plan(a, b, measure=60)
     stored = rows(database, "select recipe from implementations")
     tuned = [recipe for (recipe,) in stored if '"tile"' in recipe]
     assert len(tuned) >= 2
@@ -509,7 +509,7 @@ def test_what_another_process_measures_is_seen(database):
     assert np.array_equal(f(X[:30], Y[:30]), EXPECTED[:30])
     before = f.plan(X[:30], Y[:30]).groups[0]["why"]
     assert not before.startswith("measured")
-    run_script(database, "f.plan(x[:30], x[:30], measure=5)")
+    run_script(database, "f.plan(x[:30], x[:30], measure=60)")
     # A thread looks now and then.
     assert _native.look_for_news()
     after = f.plan(X[:30], Y[:30]).groups[0]["why"]
@@ -519,7 +519,7 @@ def test_what_another_process_measures_is_seen(database):
 
 
 def test_a_first_call_asks_a_large_database_little(database):
-    run_script(database, "f.plan(x, x, measure=4)")
+    run_script(database, "f.plan(x, x, measure=60)")
     copies = """
         create temp table copies as with recursive n (k) as (select 1 union all select k + 1 from n where k < 10000)
             select k + (select max(id) from canonical_graphs) as id from n;
@@ -557,7 +557,7 @@ def test_tensors_of_pytorch_on_a_gpu_take_part(monkeypatch):
         return ops.relu(ops.matmul(x, ops.transpose(y)))
 
     f = loom.fuse(g, policy=loom.Policy("fastest", tolerance=1e-5, backends=[loom.Backend.GPU_TORCH]))
-    measured = [each for each in f.plan(X, Y, measure=10).groups[0]["candidates"] if each["measured_ns"] is not None]
+    measured = [each for each in f.plan(X, Y, measure=60).groups[0]["candidates"] if each["measured_ns"] is not None]
     assert any(each["backends"] == ["GPU_TORCH"] for each in measured), measured
     assert X.shape in copied
     np.testing.assert_allclose(f(X, Y), np.maximum(X @ Y.T, 0), rtol=1e-4, atol=1e-5)
