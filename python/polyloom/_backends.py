@@ -185,7 +185,7 @@ def at_hand(names: list[str] | None) -> list[str]:
     return [name for name, is_one in is_there.items() if is_one and name in names]
 
 
-# Where PyTorch's tensors on a GPU are.
+# PyTorch's tensors on a GPU are here.
 GPU = "cuda"
 
 

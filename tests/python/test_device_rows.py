@@ -10,7 +10,7 @@ from nvidia import ptxas
 from polyloom import _scalars
 from tensor_arrays import SPECIAL, assert_same_bits, numbers
 
-# What several passes over a row compute. `w` is a vector that all rows share.
+# Several passes over a row compute these. `w` is a vector that all rows share.
 ROWS = {
     "softmax": "ops.softmax(a, axis=1)",
     "log_softmax": "ops.log_softmax(a, axis=1)",

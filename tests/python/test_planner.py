@@ -492,7 +492,7 @@ def test_kernels_are_tuned_and_keep_their_bits(database):
     stored = rows(database, "select recipe from implementations")
     tuned = [recipe for (recipe,) in stored if '"tile"' in recipe]
     assert len(tuned) >= 2
-    # What was measured of them is kept, and compared with nothing but themselves.
+    # Their measurements are kept, and compared with nothing but themselves.
     searched = rows(database, "select status from benchmark_traces where policy like '%-search'")
     assert len(searched) >= len(tuned) and {status for (status,) in searched} <= {"ok", "too_noisy", "timed_out"}
     assert f(a, b).tobytes() == expected.tobytes(), report

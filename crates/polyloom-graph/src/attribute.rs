@@ -27,7 +27,7 @@ pub enum AttributeValue {
     Shape(Shape),
 }
 
-/// What an attribute holds. Inference has checked its kind, so that what another kind gives does not matter.
+/// Holds the value of an attribute. Inference has checked its kind, so that what another kind gives does not matter.
 impl AttributeValue {
     /// Returns the integers, or the one integer.
     pub(crate) fn ints(&self) -> Vec<i64> {

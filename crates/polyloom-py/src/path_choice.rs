@@ -180,7 +180,7 @@ fn decide(py: Python<'_>, plan: &Arc<GroupPlan>, number: u32, known: Option<&Pla
             if policy.mode != PolicyMode::Heuristic {
                 DATABASE.keep_watching();
             }
-            // What is written from here on is news to this decision.
+            // All writes from here on are news to this decision.
             let generation = match policy.mode {
                 PolicyMode::Heuristic => PlanChoice::FINAL,
                 PolicyMode::Fastest | PolicyMode::Explore => DATABASE.generation(),

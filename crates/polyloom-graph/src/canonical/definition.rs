@@ -4,7 +4,7 @@ use super::term::TermHead;
 use super::types::TypeId;
 use rustc_hash::FxHashMap;
 
-/// What a term is, but for its operands.
+/// Identifies a term, but for its operands.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Definition {
     pub(crate) head: TermHead,

@@ -45,14 +45,14 @@ impl Language for TermNode {
     }
 }
 
-/// What is known of a class: its type, and its value if that is constant.
+/// Holds the facts of a class: its type, and its value if that is constant.
 #[derive(Clone, Debug)]
 pub(super) struct ClassFacts {
     ty: TypeId,
     constant: Option<u64>,
 }
 
-/// What nodes are, and what is known of all classes together.
+/// Holds the language of nodes and the facts of all classes together.
 #[derive(Debug, Default)]
 pub(super) struct TermAnalysis {
     definitions: DefinitionTable,

@@ -226,7 +226,7 @@ impl Trial {
                 if found.is_empty() {
                     continue;
                 }
-                // What a small change of the inputs changes as much is no difference. One change may happen to alter nothing where large
+                // A difference that a small change of the inputs makes as well is none. One change may happen to alter nothing where large
                 // numbers cancel, whose difference is a few units of their last place or none.
                 let mut near = Vec::with_capacity(N_CHANGES);
                 for _ in 0..N_CHANGES {

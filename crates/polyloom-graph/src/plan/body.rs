@@ -21,7 +21,7 @@ pub struct KernelBody {
     /// The expressions, each after its operands.
     pub(super) expressions: Vec<BodyExpression>,
     pub(super) passes: Vec<BodyPass>,
-    /// What waits in shared memory of the rows of a [`BodyForm::Staged`].
+    /// Holds the slots in shared memory for the rows of a [`BodyForm::Staged`].
     pub(super) slots: BodySlots,
     /// True if places are beyond 32 bits.
     pub(super) is_wide: bool,

@@ -430,7 +430,7 @@ pub(super) fn combines(arena: &ExpressionArena, root: ExpressionId) -> bool {
 
 /// Returns true if something is computed of stored elements that all elements along an axis share.
 pub(super) fn computes_of_rows(arena: &ExpressionArena, roots: &[ExpressionId], axis: usize) -> bool {
-    // What is the same for a row, with whether it has something stored in it.
+    // The map holds what is the same for a row, with whether it has something stored in it.
     let mut of_rows: FxHashMap<ExpressionId, bool> = FxHashMap::default();
     let mut found = false;
     arena.visit(roots, |id| match &arena.get(id).kind {

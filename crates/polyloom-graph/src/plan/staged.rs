@@ -1,6 +1,6 @@
 //! Rows that wait in the shared memory of a GPU's multiprocessor, so that several passes read each input once.
 //!
-//! What several passes need of a row, or a reduction that one warp combines in order, has a slot: an input is copied
+//! Values that several passes need of a row, or a reduction that one warp combines in order, have a slot: an input is copied
 //! there before the first pass, and an expression is kept there by the pass that computes it first. The threads of a
 //! block go over a row side by side, and one warp adds up each block of 4,096 elements, so that sums have the order of
 //! [`crate::reference`].
@@ -67,7 +67,7 @@ impl StagedRows {
     }
 }
 
-/// What waits in the slots of a kernel's rows.
+/// Says which values wait in the slots of a kernel's rows.
 #[derive(Clone, Debug)]
 pub(super) struct RowSlots {
     pub(super) rows: StagedRows,

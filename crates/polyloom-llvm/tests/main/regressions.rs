@@ -185,16 +185,22 @@ kernel @k(%0 out: array<i32, 1>, %1 n: i32) {{
     check(links);
 }
 
-/// What is left of a row is done in groups of at most 32 lanes under a mask, also of what full groups give up on.
+/// Runs a kernel of an `i32` array of `n_elements` and a number, over these extents, in groups of so many lanes.
+#[track_caller]
+fn check_lanes(text: &str, shape: &[u64], n_elements: u64, number: u64, lanes: u32) {
+    let backend = host();
+    let mut memory = BufferMemory::default();
+    let values: Vec<u64> = (0..n_elements).map(|i| i * 5 % 11).collect();
+    let out = dense(&mut memory, Scalar::I32, &[values.len()], &values);
+    let subject = EngineSubject { lanes: Some(lanes), ..subject_of(&backend) };
+    compare(&subject, text, shape, &[out, InterpArg::Scalar(number)], &memory);
+}
+
+/// The rest of a row is done in groups of at most 32 lanes under a mask, also where full groups give up.
 #[test]
 fn wide_groups_end_in_parts() {
-    let backend = host();
-    for (n, lanes) in [1, 31, 33, 63, 64, 65, 100, 333].into_iter().flat_map(|n| [32, 64].map(|lanes| (n, lanes))) {
-        let mut memory = BufferMemory::default();
-        let values: Vec<u64> = (0..n).map(|i| i * 5 % 11).collect();
-        let out = dense(&mut memory, Scalar::I32, &[n as usize], &values);
-        // Most quotients are those of their whole group.
-        let text = "
+    // Most quotients are those of their whole group.
+    let text = "
 kernel @k(%0 out: array<i32, 1>, %1 n: i32) {
   %2: i32 = tid 0
   %3: i32 = div %2, %1
@@ -205,20 +211,15 @@ kernel @k(%0 out: array<i32, 1>, %1 n: i32) {
   array_store %0, %2, %7
   return
 }";
-        let subject = EngineSubject { lanes: Some(lanes), ..subject_of(&backend) };
-        compare(&subject, text, &[n], &[out, InterpArg::Scalar(70)], &memory);
+    for n in [1, 31, 33, 63, 64, 65, 100, 333] {
+        [32, 64].map(|lanes| check_lanes(text, &[n], n, 70, lanes));
     }
 }
 
-/// Rows of a flat array whose stores begin anywhere in a cache line.
+/// Rows of a flat array are stored from cache lines on, wherever they begin.
 #[test]
 fn rows_of_flat_arrays_are_stored_from_cache_lines_on() {
-    let backend = host();
-    for (n, lanes) in [5, 130, 517].into_iter().flat_map(|n| [4, 16, 64].map(|lanes| (n, lanes))) {
-        let mut memory = BufferMemory::default();
-        let values: Vec<u64> = (0..3 * (n + 3)).map(|i| i * 5 % 11).collect();
-        let out = dense(&mut memory, Scalar::I32, &[values.len()], &values);
-        let text = "
+    let text = "
 kernel @k(%0 out: array<i32, 1>, %1 stride: i32) {
   %2: i32 = tid 0
   %3: i32 = tid 1
@@ -231,7 +232,7 @@ kernel @k(%0 out: array<i32, 1>, %1 stride: i32) {
   array_store %0, %7, %9
   return
 }";
-        let subject = EngineSubject { lanes: Some(lanes), ..subject_of(&backend) };
-        compare(&subject, text, &[3, n], &[out, InterpArg::Scalar(n + 3)], &memory);
+    for n in [5, 130, 517] {
+        [4, 16, 64].map(|lanes| check_lanes(text, &[3, n], 3 * (n + 3), n + 3, lanes));
     }
 }

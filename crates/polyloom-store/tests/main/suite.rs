@@ -689,7 +689,7 @@ fn tuned_graphs(n: usize) -> Vec<StoreRecord> {
     records
 }
 
-/// What a process does that runs one function: it opens the database and asks once. Of how many graphs the database knows, none is read but the
+/// A process that runs one function opens the database and asks once. Of how many graphs the database knows, none is read but the
 /// one that is asked for.
 fn a_first_look_up_takes_three_statements_in_a_large_database(database: &TestDatabase) {
     let is_server = matches!(database, TestDatabase::Postgres { .. });

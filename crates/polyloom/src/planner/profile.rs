@@ -174,7 +174,7 @@ fn is_evaluable(graph: &Graph, max_operations: u64) -> bool {
 /// The references of a computation at extents at which it can be evaluated, made when they are needed.
 struct ExtentVerifier {
     computation: PlannedComputation,
-    /// What fixed extents have become, if these are others.
+    /// Holds what fixed extents have become, if these are others.
     scale: Option<ExtentScale>,
     bits: Option<Arc<GoldenReference>>,
     mathematics: Option<Arc<GoldenReference>>,
@@ -390,7 +390,7 @@ fn tune_kernels<L: ArrayLibrary>(
         policy: &settings.policy,
         stop: settings.stop.as_ref(),
     };
-    // What has been measured is kept, whatever becomes of the search.
+    // All that has been measured is kept, whatever becomes of the search.
     let found = search.tune(&candidates[base], &limits).ok().flatten()?;
     let first = candidates.len();
     let session_name = format!("{:x}-{:x}-tuning", now(), std::process::id());

@@ -169,7 +169,7 @@ impl TunableGroup {
     }
 }
 
-/// What a search for parameters works with.
+/// Holds what a search for parameters works with.
 pub(super) struct KernelSearch<'a, L: ArrayLibrary> {
     pub(super) session: &'a Session,
     pub(super) library: &'a L,

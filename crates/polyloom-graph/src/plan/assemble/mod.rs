@@ -74,7 +74,7 @@ struct BodyAssembler<'a> {
     spilled: &'a [SpilledExpression],
     buffers: &'a mut PlanBuffers,
     axes: MergedAxes,
-    /// What waits in shared memory, if rows do.
+    /// Holds the slots in shared memory, if rows wait there.
     slots: Option<RowSlots>,
     /// The form of a kernel over single elements.
     form_of_elements: BodyForm,
@@ -141,7 +141,7 @@ impl<'a> BodyAssembler<'a> {
             });
         let form_of_elements = match axes.transposed_axis(&layouts).or(axes.axis_of_narrow_rows()) {
             _ if let Some(form) = form_on_gpu => form,
-            // What the elements of a row share is computed once, which a grid of two axes cannot.
+            // Rows compute once what their elements share, which a grid of two axes cannot.
             _ if !axes.inner.is_empty() => BodyForm::Block { n_levels: 0 },
             Some(row_axis) if options.gpu.is_some() => BodyForm::Squares { row_axis: row_axis as u8 },
             Some(row_axis) => BodyForm::Tiled { row_axis: row_axis as u8 },
