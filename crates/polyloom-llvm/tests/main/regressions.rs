@@ -212,7 +212,9 @@ kernel @k(%0 out: array<i32, 1>, %1 n: i32) {
   return
 }";
     for n in [1, 31, 33, 63, 64, 65, 100, 333] {
-        [32, 64].map(|lanes| check_lanes(text, &[n], n, 70, lanes));
+        for lanes in [32, 64] {
+            check_lanes(text, &[n], n, 70, lanes);
+        }
     }
 }
 
@@ -233,6 +235,8 @@ kernel @k(%0 out: array<i32, 1>, %1 stride: i32) {
   return
 }";
     for n in [5, 130, 517] {
-        [4, 16, 64].map(|lanes| check_lanes(text, &[3, n], 3 * (n + 3), n + 3, lanes));
+        for lanes in [4, 16, 64] {
+            check_lanes(text, &[3, n], 3 * (n + 3), n + 3, lanes);
+        }
     }
 }
