@@ -37,6 +37,8 @@ pub enum FindingKind {
     InvalidLaunch,
     /// The caller ended the launch.
     Interrupted,
+    /// More instructions than the launch may execute.
+    InstructionLimit,
 }
 
 impl FindingKind {
@@ -58,6 +60,7 @@ impl FindingKind {
             FindingKind::StackOverflow => "stack overflow",
             FindingKind::InvalidLaunch => "invalid launch",
             FindingKind::Interrupted => "interrupted",
+            FindingKind::InstructionLimit => "instruction limit",
         }
     }
 }
@@ -122,7 +125,7 @@ impl Finding {
     }
 
     /// Returns true if the launch goes on after it.
-    pub(crate) fn is_collected(&self) -> bool {
+    pub fn is_collected(&self) -> bool {
         matches!(
             self.kind,
             FindingKind::Uninitialised

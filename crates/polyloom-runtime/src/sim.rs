@@ -357,6 +357,7 @@ pub fn run(
         arch,
         interrupt: &|| cancelled.load(Ordering::Relaxed),
         print: &|text| printed.lock().unwrap_or_else(PoisonError::into_inner).push_str(text),
+        ..polyloom_ptx::LaunchRequest::default()
     };
     let hand_on = || print::write(&std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner)));
     let (done, ended) = channel();

@@ -16,4 +16,4 @@ mod stack;
 pub(crate) mod warp;
 
 pub(crate) use block::BlockState;
-pub(crate) use grid::{GridContext, run};
+pub(crate) use grid::{GridContext, run, runs_on};

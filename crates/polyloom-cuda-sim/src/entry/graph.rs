@@ -1,0 +1,663 @@
+//! Graphs.
+
+use super::entry_points;
+use crate::abi::{
+    AllocNodeParams, Copy3D, DeviceAddress, EdgeData, Handle, HostNodeParams, InstantiateParams, KernelNodeParams,
+    KernelNodeParamsV1, MemsetNodeParams, NodeParams, UpdateResult, node_kind,
+};
+use crate::context;
+use crate::driver::Driver;
+use crate::graph::{Conditional, ConditionalKind, Graph, GraphExec, Node};
+use crate::launch::{Launch, ShownParams};
+use crate::memory::{BlockKind, CopyPlace};
+use crate::pointers::{HostCall, In, Out};
+use crate::status::{CudaError, Outcome};
+use crate::stream::Stream;
+use crate::work::{CopyWork, FillWork, Work};
+use std::ffi::{c_char, c_int, c_uint};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Nodes that a new one comes after.
+#[derive(Clone, Copy)]
+struct Before(In<Handle>, usize);
+
+fn add(driver: &Driver, out: Out<Handle>, graph: Handle, before: Before, work: Work) -> Outcome {
+    let node = driver.graphs.get(graph)?.add(driver, work, before.0.list(before.1)?)?;
+    out.set(node.handle)
+}
+
+fn launch_of(driver: &Driver, params: &KernelNodeParams) -> Outcome<Work> {
+    let handle = if params.function == 0 { params.kernel } else { params.function };
+    let function = driver.functions.get(handle)?;
+    let values = Launch::read_params(&function, params.params, params.extra)?;
+    let KernelNodeParams { grid, block, shared_bytes, .. } = *params;
+    Ok(Work::Launch(Launch { function, grid, block, shared_bytes, cooperative: false, params: values }))
+}
+
+fn of_v1(params: KernelNodeParamsV1) -> KernelNodeParams {
+    let KernelNodeParamsV1 { function, grid, block, shared_bytes, params, extra } = params;
+    KernelNodeParams { function, grid, block, shared_bytes, params, extra, kernel: 0, context: 0 }
+}
+
+/// A kernel node's parameters as callers read them.
+fn shown(node: &Node) -> Outcome<KernelNodeParams> {
+    let Work::Launch(launch) = node.work().clone() else { return Err(CudaError::INVALID_VALUE) };
+    let params = node.show(ShownParams::new(&launch.params));
+    let Launch { function, grid, block, shared_bytes, .. } = launch;
+    let (function, context) = (function.handle, function.image.context);
+    Ok(KernelNodeParams { function, grid, block, shared_bytes, params, extra: 0, kernel: 0, context })
+}
+
+fn copy_of(driver: &Driver, params: In<Copy3D>) -> Outcome<Work> {
+    Ok(Work::Copy(CopyWork::of_3d(driver, &params.get()?)?))
+}
+
+fn fill_of(params: &MemsetNodeParams) -> Work {
+    let MemsetNodeParams { address, pitch, value, element_bytes, width, height } = *params;
+    Work::Fill(FillWork { address, pitch, value, element_bytes, width, height })
+}
+
+fn host_of(params: &HostNodeParams) -> Outcome<Work> {
+    let function = params.function.ok_or(CudaError::INVALID_VALUE)?;
+    Ok(Work::Host(HostCall { function, data: params.data }))
+}
+
+fn child_of(driver: &Driver, graph: Handle) -> Outcome<Work> {
+    Ok(Work::Child(Arc::new(driver.graphs.get(graph)?.work()?)))
+}
+
+/// Replaces work by other work of its kind.
+fn replace(old: &mut Work, new: Work) -> Outcome {
+    if std::mem::discriminant(old) != std::mem::discriminant(&new) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    *old = new;
+    Ok(())
+}
+
+fn set_in_exec(driver: &Driver, exec: Handle, node: Handle, new: Work) -> Outcome {
+    driver.execs.get(exec)?.change(node, |old| replace(old, new))
+}
+
+fn set_in_node(driver: &Driver, node: Handle, new: Work) -> Outcome {
+    replace(&mut driver.nodes.get(node)?.work(), new)
+}
+
+/// Writes a list for callers that ask for its length first.
+fn write_list(all: &[Handle], list: Out<Handle>, n: Out<usize>) -> Outcome {
+    if list.is_null() {
+        return n.set(all.len());
+    }
+    let kept = all.len().min(n.get()?);
+    n.set(kept)?;
+    list.set_all(&all[..kept])
+}
+
+fn dependencies(driver: &Driver, node: Handle, list: Out<Handle>, n: Out<usize>) -> Outcome {
+    let nodes = driver.nodes.get(node)?.dependencies().clone();
+    write_list(&nodes, list, n)
+}
+
+fn dependents(driver: &Driver, node: Handle, list: Out<Handle>, n: Out<usize>) -> Outcome {
+    let graph = driver.graphs.get(driver.nodes.get(node)?.graph)?;
+    let nodes = graph.nodes().into_iter().filter(|each| each.dependencies().contains(&node));
+    write_list(&nodes.map(|each| each.handle).collect::<Vec<_>>(), list, n)
+}
+
+fn edges(driver: &Driver, graph: Handle, from: Out<Handle>, to: Out<Handle>, n: Out<usize>) -> Outcome {
+    let (mut sources, mut targets) = (Vec::new(), Vec::new());
+    for node in driver.graphs.get(graph)?.nodes() {
+        for before in node.dependencies().iter() {
+            sources.push(*before);
+            targets.push(node.handle);
+        }
+    }
+    if from.is_null() {
+        return n.set(sources.len());
+    }
+    let kept = sources.len().min(n.get()?);
+    n.set(kept)?;
+    from.set_all(&sources[..kept])?;
+    to.set_all(&targets[..kept])
+}
+
+fn change_edges(
+    driver: &Driver,
+    graph: Handle,
+    (from, to, n): (In<Handle>, In<Handle>, usize),
+    change: impl Fn(&mut Vec<Handle>, Handle),
+) -> Outcome {
+    let graph = driver.graphs.get(graph)?;
+    for (from, to) in from.list(n)?.into_iter().zip(to.list(n)?) {
+        let node = driver.nodes.get(to).ok().filter(|node| node.graph == graph.handle);
+        change(&mut node.ok_or(CudaError::INVALID_VALUE)?.dependencies(), from);
+    }
+    graph.in_order().map(|_| ())
+}
+
+fn connect(before: &mut Vec<Handle>, node: Handle) {
+    if !before.contains(&node) {
+        before.push(node);
+    }
+}
+
+fn disconnect(before: &mut Vec<Handle>, node: Handle) {
+    before.retain(|each| *each != node);
+}
+
+fn instantiate(driver: &Driver, out: Out<Handle>, graph: Handle, flags: u64) -> Outcome {
+    out.set(GraphExec::create(driver, &*driver.graphs.get(graph)?, flags)?.handle)
+}
+
+fn update(driver: &Driver, exec: Handle, graph: Handle) -> Outcome<UpdateResult> {
+    let done = driver.execs.get(exec)?.update(&*driver.graphs.get(graph)?);
+    Ok(match done {
+        Ok(()) => UpdateResult { result: 0, error_node: 0, error_from_node: 0 },
+        Err(refusal) => UpdateResult { result: refusal.result, error_node: refusal.node, error_from_node: 0 },
+    })
+}
+
+/// Values of conditional nodes that do not begin at what they were: address and value.
+static DEFAULTS: Mutex<Vec<(DeviceAddress, u32)>> = Mutex::new(Vec::new());
+
+/// Reads the struct that the body of a node's parameters is.
+fn body<T: Copy>(params: &NodeParams) -> Outcome<T> {
+    In::<T>::at(params.body.as_ptr().expose_provenance()).get()
+}
+
+/// Work of a node that is described by kind; writes to `out` what the description gets back.
+fn described(driver: &Driver, params: &NodeParams, out: Out<NodeParams>) -> Outcome<Work> {
+    let mut back = *params;
+    let work = match params.kind {
+        node_kind::KERNEL => launch_of(driver, &body(params)?)?,
+        node_kind::MEMCPY => {
+            // Before the copy there are flags, and whose it is.
+            let copy = In::<Copy3D>::at(params.body.as_ptr().expose_provenance() + 16);
+            copy_of(driver, copy)?
+        }
+        node_kind::MEMSET => fill_of(&body(params)?),
+        node_kind::HOST => host_of(&body(params)?)?,
+        node_kind::GRAPH => child_of(driver, body::<Handle>(params)?)?,
+        node_kind::EMPTY => Work::Nothing,
+        node_kind::EVENT_RECORD => Work::Record(driver.events.get(body(params)?)?),
+        node_kind::WAIT_EVENT => Work::Wait(driver.events.get(body(params)?)?),
+        node_kind::MEM_FREE => Work::Free(body(params)?),
+        node_kind::CONDITIONAL => {
+            let conditional = conditional_of(driver, params)?;
+            let graphs: Box<[Handle]> = conditional.bodies.iter().map(|graph| graph.handle).collect();
+            // Callers read the list for as long as the graphs live.
+            back.body[2] = Box::leak(graphs).as_ptr().expose_provenance() as u64;
+            Work::Conditional(Arc::new(conditional))
+        }
+        _ => return Err(CudaError::NOT_SUPPORTED),
+    };
+    out.set(back)?;
+    Ok(work)
+}
+
+fn conditional_of(driver: &Driver, params: &NodeParams) -> Outcome<Conditional> {
+    let value: DeviceAddress = params.body[0];
+    let (kind, size) = (params.body[1] as u32, (params.body[1] >> 32) as usize);
+    let kind = match (kind, size) {
+        (0, 1..=2) => ConditionalKind::If,
+        (1, 1) => ConditionalKind::While,
+        (2, 1..=1024) => ConditionalKind::Switch,
+        _ => return Err(CudaError::INVALID_VALUE),
+    };
+    let defaults = DEFAULTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let default = defaults.iter().find(|(address, _)| *address == value).map(|(_, default)| *default);
+    let bodies = (0..size).map(|_| Graph::create(driver)).collect();
+    Ok(Conditional { value, default, kind, bodies })
+}
+
+fn owner() -> Handle {
+    context::current().map_or(0, |context| context.handle)
+}
+
+entry_points! { GRAPH:
+    fn cuGraphCreate(out: Out<Handle>, _flags: c_uint) [driver] {
+        out.set(Graph::create(driver).handle)
+    }
+
+    fn cuGraphDestroy(graph: Handle) [driver] {
+        Graph::destroy(driver, graph)
+    }
+
+    fn cuGraphClone(out: Out<Handle>, graph: Handle) [driver] {
+        out.set(driver.graphs.get(graph)?.duplicate(driver)?.handle)
+    }
+
+    fn cuGraphNodeFindInClone(out: Out<Handle>, original: Handle, clone: Handle) [driver] {
+        let nodes = driver.graphs.get(clone)?.nodes();
+        let found = nodes.iter().find(|node| node.original == Some(original)).ok_or(CudaError::INVALID_VALUE)?;
+        out.set(found.handle)
+    }
+
+    fn cuGraphAddKernelNode(
+        out: Out<Handle>,
+        graph: Handle,
+        before: In<Handle>,
+        n: usize,
+        params: In<KernelNodeParamsV1>,
+    ) [driver] {
+        let work = launch_of(driver, &of_v1(params.get()?))?;
+        add(driver, out, graph, Before(before, n), work)
+    }
+
+    fn cuGraphAddKernelNode_v2(
+        out: Out<Handle>,
+        graph: Handle,
+        before: In<Handle>,
+        n: usize,
+        params: In<KernelNodeParams>,
+    ) [driver] {
+        let work = launch_of(driver, &params.get()?)?;
+        add(driver, out, graph, Before(before, n), work)
+    }
+
+    fn cuGraphAddMemcpyNode(
+        out: Out<Handle>,
+        graph: Handle,
+        before: In<Handle>,
+        n: usize,
+        params: In<Copy3D>,
+        _context: Handle,
+    ) [driver] {
+        let work = copy_of(driver, params)?;
+        add(driver, out, graph, Before(before, n), work)
+    }
+
+    fn cuGraphAddMemsetNode(
+        out: Out<Handle>,
+        graph: Handle,
+        before: In<Handle>,
+        n: usize,
+        params: In<MemsetNodeParams>,
+        _context: Handle,
+    ) [driver] {
+        let work = fill_of(&params.get()?);
+        add(driver, out, graph, Before(before, n), work)
+    }
+
+    fn cuGraphAddHostNode(
+        out: Out<Handle>,
+        graph: Handle,
+        before: In<Handle>,
+        n: usize,
+        params: In<HostNodeParams>,
+    ) [driver] {
+        let work = host_of(&params.get()?)?;
+        add(driver, out, graph, Before(before, n), work)
+    }
+
+    fn cuGraphAddChildGraphNode(
+        out: Out<Handle>,
+        graph: Handle,
+        before: In<Handle>,
+        n: usize,
+        child: Handle,
+    ) [driver] {
+        let work = child_of(driver, child)?;
+        add(driver, out, graph, Before(before, n), work)
+    }
+
+    fn cuGraphAddEmptyNode(out: Out<Handle>, graph: Handle, before: In<Handle>, n: usize) [driver] {
+        add(driver, out, graph, Before(before, n), Work::Nothing)
+    }
+
+    fn cuGraphAddEventRecordNode(
+        out: Out<Handle>,
+        graph: Handle,
+        before: In<Handle>,
+        n: usize,
+        event: Handle,
+    ) [driver] {
+        let work = Work::Record(driver.events.get(event)?);
+        add(driver, out, graph, Before(before, n), work)
+    }
+
+    fn cuGraphAddEventWaitNode(
+        out: Out<Handle>,
+        graph: Handle,
+        before: In<Handle>,
+        n: usize,
+        event: Handle,
+    ) [driver] {
+        let work = Work::Wait(driver.events.get(event)?);
+        add(driver, out, graph, Before(before, n), work)
+    }
+
+    fn cuGraphAddMemAllocNode(
+        out: Out<Handle>,
+        graph: Handle,
+        before: In<Handle>,
+        n: usize,
+        params: Out<AllocNodeParams>,
+    ) [driver] {
+        let mut given = params.get()?;
+        given.address = driver.memory.alloc(owner(), given.n_bytes, BlockKind::Device)?;
+        params.set(given)?;
+        add(driver, out, graph, Before(before, n), Work::Alloc(given.address, given.n_bytes))
+    }
+
+    fn cuGraphAddMemFreeNode(
+        out: Out<Handle>,
+        graph: Handle,
+        before: In<Handle>,
+        n: usize,
+        address: DeviceAddress,
+    ) [driver] {
+        driver.memory.block_at(address).ok_or(CudaError::INVALID_VALUE)?;
+        add(driver, out, graph, Before(before, n), Work::Free(address))
+    }
+
+    fn cuGraphAddNode(
+        out: Out<Handle>,
+        graph: Handle,
+        before: In<Handle>,
+        n: usize,
+        params: Out<NodeParams>,
+    ) [driver] {
+        let work = described(driver, &params.get()?, params)?;
+        add(driver, out, graph, Before(before, n), work)
+    }
+
+    fn cuGraphAddNode_v2(
+        out: Out<Handle>,
+        graph: Handle,
+        before: In<Handle>,
+        _edges: In<EdgeData>,
+        n: usize,
+        params: Out<NodeParams>,
+    ) [driver] {
+        let work = described(driver, &params.get()?, params)?;
+        add(driver, out, graph, Before(before, n), work)
+    }
+
+    fn cuGraphConditionalHandleCreate(
+        out: Out<u64>,
+        graph: Handle,
+        _context: Handle,
+        default: c_uint,
+        flags: c_uint,
+    ) [driver] {
+        driver.graphs.get(graph)?;
+        // Kernels write the value there: the handle is its address.
+        let address = driver.memory.alloc(owner(), 8, BlockKind::Device)?;
+        let bytes = default.to_le_bytes();
+        let from = CopyPlace::Host(bytes.as_ptr().expose_provenance());
+        driver.memory.copy(driver, CopyPlace::Device(address), from, bytes.len())?;
+        if flags == 1 {
+            DEFAULTS.lock().unwrap_or_else(PoisonError::into_inner).push((address, default));
+        }
+        out.set(address)
+    }
+
+    fn cuGraphDestroyNode(node: Handle) [driver] {
+        let graph = driver.graphs.get(driver.nodes.get(node)?.graph)?;
+        graph.remove(driver, node)
+    }
+
+    fn cuGraphGetNodes(graph: Handle, nodes: Out<Handle>, n: Out<usize>) [driver] {
+        let all: Vec<Handle> = driver.graphs.get(graph)?.nodes().iter().map(|node| node.handle).collect();
+        write_list(&all, nodes, n)
+    }
+
+    fn cuGraphGetRootNodes(graph: Handle, nodes: Out<Handle>, n: Out<usize>) [driver] {
+        let all = driver.graphs.get(graph)?.nodes();
+        let roots = all.iter().filter(|node| node.dependencies().is_empty());
+        write_list(&roots.map(|node| node.handle).collect::<Vec<_>>(), nodes, n)
+    }
+
+    fn cuGraphGetEdges(graph: Handle, from: Out<Handle>, to: Out<Handle>, n: Out<usize>) [driver] {
+        edges(driver, graph, from, to, n)
+    }
+
+    fn cuGraphGetEdges_v2(
+        graph: Handle,
+        from: Out<Handle>,
+        to: Out<Handle>,
+        _data: Out<EdgeData>,
+        n: Out<usize>,
+    ) [driver] {
+        edges(driver, graph, from, to, n)
+    }
+
+    fn cuGraphAddDependencies(graph: Handle, from: In<Handle>, to: In<Handle>, n: usize) [driver] {
+        change_edges(driver, graph, (from, to, n), connect)
+    }
+
+    fn cuGraphAddDependencies_v2(
+        graph: Handle,
+        from: In<Handle>,
+        to: In<Handle>,
+        _data: In<EdgeData>,
+        n: usize,
+    ) [driver] {
+        change_edges(driver, graph, (from, to, n), connect)
+    }
+
+    fn cuGraphRemoveDependencies(graph: Handle, from: In<Handle>, to: In<Handle>, n: usize) [driver] {
+        change_edges(driver, graph, (from, to, n), disconnect)
+    }
+
+    fn cuGraphRemoveDependencies_v2(
+        graph: Handle,
+        from: In<Handle>,
+        to: In<Handle>,
+        _data: In<EdgeData>,
+        n: usize,
+    ) [driver] {
+        change_edges(driver, graph, (from, to, n), disconnect)
+    }
+
+    fn cuGraphNodeGetType(node: Handle, kind: Out<c_uint>) [driver] {
+        kind.set(driver.nodes.get(node)?.kind())
+    }
+
+    fn cuGraphNodeGetContainingGraph(node: Handle, graph: Out<Handle>) [driver] {
+        graph.set(driver.nodes.get(node)?.graph)
+    }
+
+    fn cuGraphNodeGetDependencies(node: Handle, nodes: Out<Handle>, n: Out<usize>) [driver] {
+        dependencies(driver, node, nodes, n)
+    }
+
+    fn cuGraphNodeGetDependencies_v2(
+        node: Handle,
+        nodes: Out<Handle>,
+        _data: Out<EdgeData>,
+        n: Out<usize>,
+    ) [driver] {
+        dependencies(driver, node, nodes, n)
+    }
+
+    fn cuGraphNodeGetDependentNodes(node: Handle, nodes: Out<Handle>, n: Out<usize>) [driver] {
+        dependents(driver, node, nodes, n)
+    }
+
+    fn cuGraphNodeGetDependentNodes_v2(
+        node: Handle,
+        nodes: Out<Handle>,
+        _data: Out<EdgeData>,
+        n: Out<usize>,
+    ) [driver] {
+        dependents(driver, node, nodes, n)
+    }
+
+    fn cuGraphKernelNodeGetParams(node: Handle, params: Out<KernelNodeParamsV1>) [driver] {
+        let KernelNodeParams { function, grid, block, shared_bytes, params: values, extra, .. } =
+            shown(&*driver.nodes.get(node)?)?;
+        params.set(KernelNodeParamsV1 { function, grid, block, shared_bytes, params: values, extra })
+    }
+
+    fn cuGraphKernelNodeGetParams_v2(node: Handle, params: Out<KernelNodeParams>) [driver] {
+        params.set(shown(&*driver.nodes.get(node)?)?)
+    }
+
+    fn cuGraphKernelNodeSetParams(node: Handle, params: In<KernelNodeParamsV1>) [driver] {
+        set_in_node(driver, node, launch_of(driver, &of_v1(params.get()?))?)
+    }
+
+    fn cuGraphKernelNodeSetParams_v2(node: Handle, params: In<KernelNodeParams>) [driver] {
+        set_in_node(driver, node, launch_of(driver, &params.get()?)?)
+    }
+
+    fn cuGraphKernelNodeCopyAttributes(to: Handle, from: Handle) [driver] {
+        driver.nodes.get(to)?;
+        driver.nodes.get(from).map(|_| ())
+    }
+
+    fn cuGraphKernelNodeGetAttribute(node: Handle, _number: c_uint, value: Out<[u64; 8]>) [driver] {
+        driver.nodes.get(node)?;
+        value.set([0; 8])
+    }
+
+    fn cuGraphKernelNodeSetAttribute(node: Handle, _number: c_uint, _value: In<[u64; 8]>) [driver] {
+        driver.nodes.get(node).map(|_| ())
+    }
+
+    fn cuGraphMemcpyNodeSetParams(node: Handle, params: In<Copy3D>) [driver] {
+        set_in_node(driver, node, copy_of(driver, params)?)
+    }
+
+    fn cuGraphMemsetNodeSetParams(node: Handle, params: In<MemsetNodeParams>) [driver] {
+        set_in_node(driver, node, fill_of(&params.get()?))
+    }
+
+    fn cuGraphMemsetNodeGetParams(node: Handle, params: Out<MemsetNodeParams>) [driver] {
+        let Work::Fill(fill) = driver.nodes.get(node)?.work().clone() else { return Err(CudaError::INVALID_VALUE) };
+        let FillWork { address, pitch, value, element_bytes, width, height } = fill;
+        params.set(MemsetNodeParams { address, pitch, value, element_bytes, width, height })
+    }
+
+    fn cuGraphHostNodeSetParams(node: Handle, params: In<HostNodeParams>) [driver] {
+        set_in_node(driver, node, host_of(&params.get()?)?)
+    }
+
+    fn cuGraphMemAllocNodeGetParams(node: Handle, params: Out<AllocNodeParams>) [driver] {
+        let Work::Alloc(address, n_bytes) = *driver.nodes.get(node)?.work() else {
+            return Err(CudaError::INVALID_VALUE);
+        };
+        params.set(AllocNodeParams::of_device(address, n_bytes))
+    }
+
+    fn cuGraphMemFreeNodeGetParams(node: Handle, address: Out<DeviceAddress>) [driver] {
+        let Work::Free(freed) = *driver.nodes.get(node)?.work() else { return Err(CudaError::INVALID_VALUE) };
+        address.set(freed)
+    }
+
+    fn cuGraphInstantiateWithFlags(out: Out<Handle>, graph: Handle, flags: u64) [driver] {
+        instantiate(driver, out, graph, flags)
+    }
+
+    fn cuGraphInstantiate_v2(
+        out: Out<Handle>,
+        graph: Handle,
+        error_node: Out<Handle>,
+        _log: Out<c_char>,
+        _room: usize,
+    ) [driver] {
+        error_node.set_if_wanted(0);
+        instantiate(driver, out, graph, 0)
+    }
+
+    fn cuGraphInstantiateWithParams(out: Out<Handle>, graph: Handle, params: Out<InstantiateParams>) [driver] {
+        let given = params.get()?;
+        let made = instantiate(driver, out, graph, given.flags);
+        params.set(InstantiateParams { error_node: 0, result: c_uint::from(made.is_err()), ..given })?;
+        made
+    }
+
+    fn cuGraphUpload(exec: Handle, stream: Handle) [driver, context] {
+        Stream::of(driver, &context, stream)?;
+        driver.execs.get(exec).map(|_| ())
+    }
+
+    fn cuGraphLaunch(exec: Handle, stream: Handle) [driver, context] {
+        let (exec, stream) = (driver.execs.get(exec)?, Stream::of(driver, &context, stream)?);
+        if stream.capture().is_some() {
+            let steps = exec.steps().clone();
+            let enabled = steps.into_iter().filter(|step| step.is_enabled).map(|step| step.work);
+            return stream.submit(driver, Work::Child(Arc::new(enabled.collect())));
+        }
+        exec.run(driver)
+    }
+
+    fn cuGraphExecDestroy(exec: Handle) [driver] {
+        driver.execs.remove(exec).map(|_| ())
+    }
+
+    fn cuGraphExecGetFlags(exec: Handle, flags: Out<u64>) [driver] {
+        flags.set(driver.execs.get(exec)?.flags)
+    }
+
+    fn cuGraphExecUpdate(exec: Handle, graph: Handle, error_node: Out<Handle>, result: Out<c_uint>) [driver] {
+        let done = update(driver, exec, graph)?;
+        error_node.set_if_wanted(done.error_node);
+        result.set_if_wanted(done.result);
+        if done.result == 0 { Ok(()) } else { Err(CudaError::GRAPH_EXEC_UPDATE_FAILURE) }
+    }
+
+    fn cuGraphExecUpdate_v2(exec: Handle, graph: Handle, result: Out<UpdateResult>) [driver] {
+        let done = update(driver, exec, graph)?;
+        result.set_if_wanted(done);
+        if done.result == 0 { Ok(()) } else { Err(CudaError::GRAPH_EXEC_UPDATE_FAILURE) }
+    }
+
+    fn cuGraphExecKernelNodeSetParams(exec: Handle, node: Handle, params: In<KernelNodeParamsV1>) [driver] {
+        set_in_exec(driver, exec, node, launch_of(driver, &of_v1(params.get()?))?)
+    }
+
+    fn cuGraphExecKernelNodeSetParams_v2(exec: Handle, node: Handle, params: In<KernelNodeParams>) [driver] {
+        set_in_exec(driver, exec, node, launch_of(driver, &params.get()?)?)
+    }
+
+    fn cuGraphExecMemcpyNodeSetParams(exec: Handle, node: Handle, params: In<Copy3D>, _context: Handle) [driver] {
+        set_in_exec(driver, exec, node, copy_of(driver, params)?)
+    }
+
+    fn cuGraphExecMemsetNodeSetParams(
+        exec: Handle,
+        node: Handle,
+        params: In<MemsetNodeParams>,
+        _context: Handle,
+    ) [driver] {
+        set_in_exec(driver, exec, node, fill_of(&params.get()?))
+    }
+
+    fn cuGraphExecHostNodeSetParams(exec: Handle, node: Handle, params: In<HostNodeParams>) [driver] {
+        set_in_exec(driver, exec, node, host_of(&params.get()?)?)
+    }
+
+    fn cuGraphExecChildGraphNodeSetParams(exec: Handle, node: Handle, child: Handle) [driver] {
+        set_in_exec(driver, exec, node, child_of(driver, child)?)
+    }
+
+    fn cuGraphExecEventRecordNodeSetEvent(exec: Handle, node: Handle, event: Handle) [driver] {
+        set_in_exec(driver, exec, node, Work::Record(driver.events.get(event)?))
+    }
+
+    fn cuGraphExecEventWaitNodeSetEvent(exec: Handle, node: Handle, event: Handle) [driver] {
+        set_in_exec(driver, exec, node, Work::Wait(driver.events.get(event)?))
+    }
+
+    fn cuGraphNodeSetEnabled(exec: Handle, node: Handle, enabled: c_uint) [driver] {
+        let exec = driver.execs.get(exec)?;
+        let mut steps = exec.steps();
+        let step = steps.iter_mut().find(|step| step.node == node).ok_or(CudaError::INVALID_VALUE)?;
+        step.is_enabled = enabled != 0;
+        Ok(())
+    }
+
+    fn cuGraphNodeGetEnabled(exec: Handle, node: Handle, enabled: Out<c_uint>) [driver] {
+        let exec = driver.execs.get(exec)?;
+        let steps = exec.steps();
+        let step = steps.iter().find(|step| step.node == node).ok_or(CudaError::INVALID_VALUE)?;
+        enabled.set(c_uint::from(step.is_enabled))
+    }
+
+    fn cuDeviceGraphMemTrim(_device: c_int) [_driver] {
+        Ok(())
+    }
+}
