@@ -126,6 +126,7 @@ fn failure(error: &MemoryError) -> DeviceFailure {
         MemoryError::OutOfMemory(n_bytes) => DeviceFailure::OutOfMemory { device, n_bytes },
         MemoryError::NotAllocated(address) => DeviceFailure::OutOfBounds { device, address, n_bytes: 0 },
         MemoryError::OutOfBounds { address, length } => DeviceFailure::OutOfBounds { device, address, n_bytes: length },
+        MemoryError::AlreadyMapped(address) => DeviceFailure::OutOfBounds { device, address, n_bytes: 0 },
     }
 }
 
