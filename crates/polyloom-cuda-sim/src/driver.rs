@@ -3,7 +3,7 @@
 use crate::configuration::Configuration;
 use crate::context::{self, Context};
 use crate::event::Event;
-use crate::graph::{Graph, GraphExec, Node};
+use crate::graph::{Graph, GraphExec, Node, UserObject};
 use crate::journal::Journal;
 use crate::link::Link;
 use crate::memory::{Memory, Pool};
@@ -31,6 +31,7 @@ pub(crate) struct Driver {
     pub(crate) graphs: Registry<Graph>,
     pub(crate) nodes: Registry<Node>,
     pub(crate) execs: Registry<GraphExec>,
+    pub(crate) objects: Registry<UserObject>,
     pub(crate) pools: Registry<Pool>,
     pub(crate) links: Registry<Link>,
     /// The primary context, once it has been asked for, and how often it is retained.
@@ -73,6 +74,7 @@ pub(crate) fn start() -> &'static Driver {
             graphs: Registry::default(),
             nodes: Registry::default(),
             execs: Registry::default(),
+            objects: Registry::default(),
             pools: Registry::default(),
             links: Registry::default(),
             primary: Mutex::default(),

@@ -3,6 +3,7 @@
 use crate::abi::{DeviceAddress, Handle, node_kind};
 use crate::driver::Driver;
 use crate::launch::ShownParams;
+use crate::pointers::HostCall;
 use crate::registry::new_handle;
 use crate::status::{CudaError, Outcome};
 use crate::work::Work;
@@ -17,6 +18,27 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Graph {
     pub(crate) handle: Handle,
     nodes: Mutex<Vec<Arc<Node>>>,
+    /// What has to live as long as it does, and as long as what is made of it.
+    objects: Mutex<Vec<Arc<UserObject>>>,
+}
+
+/// Something of the program's that graphs refer to: a call of the program's ends it when nobody does any more.
+pub(crate) struct UserObject {
+    end: HostCall,
+    /// References that the program itself has.
+    pub(crate) own_references: Mutex<u64>,
+}
+
+impl UserObject {
+    pub(crate) fn new(end: HostCall, references: u64) -> UserObject {
+        UserObject { end, own_references: Mutex::new(references) }
+    }
+}
+
+impl Drop for UserObject {
+    fn drop(&mut self) {
+        self.end.run();
+    }
 }
 
 /// A node of a graph.
@@ -86,7 +108,12 @@ impl Graph {
     /// Makes an empty one.
     pub(crate) fn create(driver: &Driver) -> Arc<Graph> {
         let handle = new_handle();
-        driver.graphs.insert(handle, Graph { handle, nodes: Mutex::default() })
+        driver.graphs.insert(handle, Graph { handle, nodes: Mutex::default(), objects: Mutex::default() })
+    }
+
+    /// What it keeps alive.
+    pub(crate) fn objects(&self) -> MutexGuard<'_, Vec<Arc<UserObject>>> {
+        locked(&self.objects)
     }
 
     /// Its nodes, in the order in which they were added.
@@ -171,6 +198,7 @@ impl Graph {
     /// A copy of it.
     pub(crate) fn duplicate(&self, driver: &Driver) -> Outcome<Arc<Graph>> {
         let copy = Graph::create(driver);
+        copy.objects().clone_from(&self.objects());
         let mut copies = BTreeMap::new();
         for node in self.in_order()? {
             let dependencies = node.dependencies().iter().filter_map(|handle| copies.get(handle).copied()).collect();
@@ -228,6 +256,8 @@ pub(crate) struct GraphExec {
     pub(crate) handle: Handle,
     pub(crate) flags: u64,
     steps: Mutex<Vec<GraphStep>>,
+    /// Kept alive for its steps.
+    objects: Mutex<Vec<Arc<UserObject>>>,
 }
 
 /// A step of an executable graph.
@@ -251,7 +281,8 @@ impl GraphExec {
     pub(crate) fn create(driver: &Driver, graph: &Graph, flags: u64) -> Outcome<Arc<GraphExec>> {
         let handle = new_handle();
         let steps = Mutex::new(steps(graph)?);
-        Ok(driver.execs.insert(handle, GraphExec { handle, flags, steps }))
+        let objects = Mutex::new(graph.objects().clone());
+        Ok(driver.execs.insert(handle, GraphExec { handle, flags, steps, objects }))
     }
 
     pub(crate) fn steps(&self) -> MutexGuard<'_, Vec<GraphStep>> {
@@ -287,6 +318,7 @@ impl GraphExec {
         for (old, new) in own.iter_mut().zip(new) {
             old.work = new.work;
         }
+        locked(&self.objects).clone_from(&graph.objects());
         Ok(())
     }
 

@@ -180,3 +180,93 @@ fn what_cannot_be_captured_ends_the_capture_with_an_error() {
         assert_eq!(sys::cuStreamBeginCapture_v2(default, GLOBAL), CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     }
 }
+
+#[test]
+fn a_graph_runs_while_a_kernel_says_so() {
+    start();
+    // Counts, and goes on below five.
+    let text = "
+        .version 8.0
+        .target sm_80
+        .address_size 64
+        .extern .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value);
+        .visible .entry count(.param .u64 counter, .param .u64 handle) {
+            .reg .pred %p; .reg .b32 %r<3>; .reg .b64 %rd<3>;
+            ld.param.u64 %rd1, [counter]; ld.param.u64 %rd2, [handle];
+            ld.global.u32 %r1, [%rd1];
+            add.u32 %r1, %r1, 1;
+            st.global.u32 [%rd1], %r1;
+            setp.lt.u32 %p, %r1, 5;
+            selp.u32 %r2, 1, 0, %p;
+            { .param .b64 p0; .param .b32 p1;
+              st.param.b64 [p0], %rd2; st.param.b32 [p1], %r2;
+              call cudaGraphSetConditional, (p0, p1); }
+            ret;
+        }";
+    let count = function(load(text), "count");
+    let (stream, counter) = (stream(), upload(&[0u32]));
+    let (mut graph, mut handle, mut node, mut inner) =
+        (std::ptr::null_mut(), 0, std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: handles are live, and parameters are those of the kernel.
+    unsafe {
+        sys::cuGraphCreate(&mut graph, 0).result().unwrap();
+        sys::cuGraphConditionalHandleCreate(&mut handle, graph, std::ptr::null_mut(), 1, 1).result().unwrap();
+        let mut zeroed = std::mem::MaybeUninit::<sys::CUgraphNodeParams>::zeroed();
+        let params = &mut *zeroed.as_mut_ptr();
+        params.type_ = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL;
+        let conditional = &mut params.__bindgen_anon_1.conditional;
+        (conditional.handle, conditional.size) = (handle, 1);
+        conditional.type_ = sys::CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_WHILE;
+        sys::cuGraphAddNode(&mut node, graph, std::ptr::null(), 0, params).result().unwrap();
+        let body = *params.__bindgen_anon_1.conditional.phGraph_out;
+        let mut values = [counter.pointer(), handle.pointer()];
+        let kernel = sys::CUDA_KERNEL_NODE_PARAMS {
+            func: count,
+            gridDimX: 1,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: 1,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: 0,
+            kernelParams: values.as_mut_ptr(),
+            extra: std::ptr::null_mut(),
+            kern: std::ptr::null_mut(),
+            ctx: std::ptr::null_mut(),
+        };
+        sys::cuGraphAddKernelNode_v2(&mut inner, body, std::ptr::null(), 0, &kernel).result().unwrap();
+        let exec = exec_of(graph);
+        sys::cuGraphLaunch(exec, stream).result().unwrap();
+        assert_eq!(download::<u32>(counter, 1), [5]);
+        // The value is set anew at each launch, so that the body runs once more.
+        sys::cuGraphLaunch(exec, stream).result().unwrap();
+        assert_eq!(download::<u32>(counter, 1), [6]);
+    }
+}
+
+static ENDED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+unsafe extern "C" fn end(data: *mut std::ffi::c_void) {
+    ENDED.fetch_add(data.addr() as u32, std::sync::atomic::Ordering::Relaxed);
+}
+
+#[test]
+fn what_a_graph_refers_to_lives_as_long_as_what_is_made_of_it() {
+    start();
+    let ended = || ENDED.load(std::sync::atomic::Ordering::Relaxed);
+    let (mut graph, mut object) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: the function takes a number as its pointer.
+    unsafe {
+        sys::cuGraphCreate(&mut graph, 0).result().unwrap();
+        let data = std::ptr::without_provenance_mut(3);
+        sys::cuUserObjectCreate(&mut object, data, Some(end), 1, 1).result().unwrap();
+        // The graph takes the program's only reference over.
+        sys::cuGraphRetainUserObject(graph, object, 1, 1).result().unwrap();
+        assert_eq!(sys::cuUserObjectRelease(object, 1), CUresult::CUDA_ERROR_INVALID_HANDLE);
+        let exec = exec_of(graph);
+        sys::cuGraphDestroy(graph).result().unwrap();
+        assert_eq!(ended(), 0);
+        sys::cuGraphExecDestroy(exec).result().unwrap();
+        assert_eq!(ended(), 3);
+    }
+}

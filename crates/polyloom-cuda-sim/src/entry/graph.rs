@@ -7,14 +7,15 @@ use crate::abi::{
 };
 use crate::context;
 use crate::driver::Driver;
-use crate::graph::{Conditional, ConditionalKind, Graph, GraphExec, Node};
+use crate::graph::{Conditional, ConditionalKind, Graph, GraphExec, Node, UserObject};
 use crate::launch::{Launch, ShownParams};
 use crate::memory::{BlockKind, CopyPlace};
 use crate::pointers::{HostCall, In, Out};
+use crate::registry::new_handle;
 use crate::status::{CudaError, Outcome};
 use crate::stream::Stream;
 use crate::work::{CopyWork, FillWork, Work};
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Nodes that a new one comes after.
@@ -208,6 +209,16 @@ fn conditional_of(driver: &Driver, params: &NodeParams) -> Outcome<Conditional> 
     let default = defaults.iter().find(|(address, _)| *address == value).map(|(_, default)| *default);
     let bodies = (0..size).map(|_| Graph::create(driver)).collect();
     Ok(Conditional { value, default, kind, bodies })
+}
+
+/// Takes references of the program's own away, and lets go of an object that has none left.
+fn release(driver: &Driver, object: Handle, count: c_uint) -> Outcome {
+    let found = driver.objects.get(object)?;
+    let mut references = found.own_references.lock().unwrap_or_else(PoisonError::into_inner);
+    *references = references.checked_sub(count.into()).ok_or(CudaError::INVALID_VALUE)?;
+    let is_last = *references == 0;
+    drop(references);
+    if is_last { driver.objects.remove(object).map(|_| ()) } else { Ok(()) }
 }
 
 fn owner() -> Handle {
@@ -655,6 +666,46 @@ entry_points! { GRAPH:
         let steps = exec.steps();
         let step = steps.iter().find(|step| step.node == node).ok_or(CudaError::INVALID_VALUE)?;
         enabled.set(c_uint::from(step.is_enabled))
+    }
+
+    fn cuUserObjectCreate(
+        out: Out<Handle>,
+        data: usize,
+        end: Option<extern "C" fn(*mut c_void)>,
+        count: c_uint,
+        _flags: c_uint,
+    ) [driver] {
+        let function = end.filter(|_| count > 0).ok_or(CudaError::INVALID_VALUE)?;
+        let handle = new_handle();
+        driver.objects.insert(handle, UserObject::new(HostCall { function, data }, count.into()));
+        out.set(handle)
+    }
+
+    fn cuUserObjectRetain(object: Handle, count: c_uint) [driver] {
+        let found = driver.objects.get(object)?;
+        *found.own_references.lock().unwrap_or_else(PoisonError::into_inner) += u64::from(count);
+        Ok(())
+    }
+
+    fn cuUserObjectRelease(object: Handle, count: c_uint) [driver] {
+        release(driver, object, count)
+    }
+
+    fn cuGraphRetainUserObject(graph: Handle, object: Handle, count: c_uint, flags: c_uint) [driver] {
+        let (graph, found) = (driver.graphs.get(graph)?, driver.objects.get(object)?);
+        graph.objects().extend((0..count).map(|_| Arc::clone(&found)));
+        // The graph takes the program's own references over.
+        if flags == 1 { release(driver, object, count) } else { Ok(()) }
+    }
+
+    fn cuGraphReleaseUserObject(graph: Handle, object: Handle, count: c_uint) [driver] {
+        let (graph, found) = (driver.graphs.get(graph)?, driver.objects.get(object)?);
+        for _ in 0..count {
+            let mut objects = graph.objects();
+            let index = objects.iter().position(|each| Arc::ptr_eq(each, &found)).ok_or(CudaError::INVALID_VALUE)?;
+            objects.remove(index);
+        }
+        Ok(())
     }
 
     fn cuDeviceGraphMemTrim(_device: c_int) [_driver] {

@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod block;
 mod bulk;
 mod call;
+mod conditional;
 mod grid;
 mod heap;
 pub(crate) mod lane_access;
