@@ -8,6 +8,7 @@ use crate::journal::Journal;
 use crate::link::Link;
 use crate::memory::{Memory, Pool};
 use crate::module::{Function, LoadedImage};
+use crate::order::StreamOrder;
 use crate::registry::Registry;
 use crate::reservation::reserve;
 use crate::status::{CuResult, CudaError, Outcome};
@@ -36,6 +37,8 @@ pub(crate) struct Driver {
     pub(crate) links: Registry<Link>,
     /// The primary context, once it has been asked for, and how often it is retained.
     pub(crate) primary: Mutex<Option<(Arc<Context>, u32)>>,
+    /// The order of work in streams, for the check for races between them.
+    pub(crate) order: StreamOrder,
     /// Held while the device does something: one thing at a time.
     pub(crate) running: Mutex<()>,
     /// What kernels have printed since somebody last waited.
@@ -78,6 +81,7 @@ pub(crate) fn start() -> &'static Driver {
             pools: Registry::default(),
             links: Registry::default(),
             primary: Mutex::default(),
+            order: StreamOrder::default(),
             running: Mutex::default(),
             printed: Mutex::default(),
             lost: AtomicI32::new(0),

@@ -3,6 +3,7 @@
 //! Work is done by the time that the call which submits it returns, so that an event is over once it is recorded.
 
 use crate::abi::Handle;
+use crate::order::StreamClock;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -18,6 +19,8 @@ pub(crate) struct Event {
 pub(crate) struct EventState {
     /// When that was.
     pub(crate) recorded: Option<Instant>,
+    /// What came before it.
+    pub(crate) clock: StreamClock,
     /// If it was while a stream was captured, the capture and the nodes before it.
     pub(crate) captured: Option<(u64, Vec<Handle>)>,
 }

@@ -2,9 +2,10 @@
 
 use crate::driver::Driver;
 use crate::module::Function;
+use crate::order::{self, MemoryAccess};
 use crate::pointers::{In, read_host};
 use crate::status::{CudaError, Outcome};
-use polyloom_ptx::{Fault, FindingKind, LaunchProgress, LaunchRequest, MULTIPROCESSORS};
+use polyloom_ptx::{AccessedMemory, Fault, FindingKind, LaunchProgress, LaunchRequest, MULTIPROCESSORS, Report};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
@@ -67,6 +68,7 @@ impl Launch {
             cooperative: self.cooperative,
             params: &self.params,
             sanitize: configuration.sanitize,
+            accesses: order::is_recording(),
             threads: configuration.n_threads,
             arch: configuration.arch.number().into(),
             print: &|text| driver.print(text),
@@ -77,13 +79,22 @@ impl Launch {
         match kernel.launch(&request) {
             Ok(report) => {
                 driver.journal.launched(kernel.name(), &report, started.elapsed());
+                self.record_accesses(&report);
                 Ok(())
             }
             Err(fault) => {
                 driver.journal.launched(kernel.name(), &fault.report, started.elapsed());
                 driver.journal.found(&fault.findings);
+                self.record_accesses(&fault.report);
                 failure(&fault).map_or(Ok(()), Err)
             }
+        }
+    }
+
+    fn record_accesses(&self, report: &Report) {
+        for AccessedMemory { range, writes, is_atomic, site } in &report.accesses {
+            let who = order::described(self.function.kernel.name(), site);
+            order::record(MemoryAccess { range: range.clone(), writes: *writes, is_atomic: *is_atomic, who });
         }
     }
 

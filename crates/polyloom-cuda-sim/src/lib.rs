@@ -32,6 +32,7 @@ mod launch;
 mod link;
 mod memory;
 mod module;
+mod order;
 mod pointers;
 mod registry;
 mod reservation;

@@ -6,6 +6,7 @@
 use crate::abi::{DeviceAddress, Handle};
 use crate::driver::Driver;
 use crate::host_buffer::HostBuffer;
+use crate::order::{self, MemoryAccess};
 use crate::pointers::{host_bytes, host_bytes_mut, lend};
 use crate::status::{CudaError, Outcome};
 use polyloom_ptx::{DeviceMemory, MemoryError};
@@ -202,6 +203,11 @@ impl Memory {
         if n_bytes == 0 {
             return Ok(());
         }
+        for (place, writes, who) in [(to, true, "a copy"), (from, false, "a copy")] {
+            if let CopyPlace::Device(address) = place {
+                record_access(address, n_bytes, writes, who);
+            }
+        }
         let copied = match (self.checked(to, n_bytes)?, self.checked(from, n_bytes)?) {
             (CopyPlace::Device(to), CopyPlace::Host(from)) => self.device.write(to, host_bytes(from, n_bytes)),
             (CopyPlace::Host(to), CopyPlace::Device(from)) => self.device.read(from, host_bytes_mut(to, n_bytes)),
@@ -221,6 +227,7 @@ impl Memory {
         if n_bytes == 0 {
             return Ok(());
         }
+        record_access(address, n_bytes, true, "a fill");
         self.device.fill(address, pattern, n_bytes).map_err(|error| self.refused(driver, "a fill", &error))
     }
 
@@ -228,6 +235,13 @@ impl Memory {
     fn refused(&self, driver: &Driver, what: &str, error: &MemoryError) -> CudaError {
         driver.journal.noted(&format!("{what} is out of bounds: {error}"));
         CudaError::INVALID_VALUE
+    }
+}
+
+fn record_access(address: DeviceAddress, n_bytes: usize, writes: bool, who: &str) {
+    if order::is_recording() {
+        let range = address..address + n_bytes as u64;
+        order::record(MemoryAccess { range, writes, is_atomic: false, who: who.to_owned() });
     }
 }
 

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::driver::Driver;
 use crate::event::Event;
 use crate::graph::Graph;
+use crate::order;
 use crate::registry::new_handle;
 use crate::status::{CudaError, Outcome};
 use crate::work::Work;
@@ -107,7 +108,17 @@ impl Stream {
         if self.is_default {
             forbid_in_capture_of_blocking(driver, self.context)?;
         }
-        work.run(driver)
+        self.run(driver, || work.run(driver))
+    }
+
+    /// Runs something as this stream's next piece of work.
+    pub(crate) fn run(&self, driver: &Driver, run: impl FnOnce() -> Outcome) -> Outcome {
+        if !order::is_checked(driver) {
+            return run();
+        }
+        let (done, accesses) = order::recorded(run);
+        driver.order.ran(driver, self, accesses);
+        done
     }
 
     /// Makes sure that everything is done, which it is unless the stream is captured.
@@ -116,6 +127,7 @@ impl Stream {
             capture.is_invalid = true;
             return Err(CudaError::STREAM_CAPTURE_UNSUPPORTED);
         }
+        driver.order.host_waited(&driver.order.clock(self));
         driver.flush_prints();
         Ok(())
     }
@@ -168,8 +180,11 @@ impl Stream {
             event.state().captured = Some((capture.id, capture.dependencies.clone()));
             return Ok(());
         }
-        event.state().captured = None;
-        self.submit(driver, Work::Record(Arc::clone(event)))
+        self.submit(driver, Work::Record(Arc::clone(event)))?;
+        let mut state = event.state();
+        state.captured = None;
+        state.clock = driver.order.clock(self);
+        Ok(())
     }
 
     /// Lets what is submitted next wait for an event. If that was captured, the stream takes part in the capture.
@@ -177,7 +192,10 @@ impl Stream {
         let captured = event.state().captured.clone();
         let mut own = self.capture();
         match (captured, &mut *own) {
-            (None, None) => Ok(()),
+            (None, None) => {
+                driver.order.wait(self, &event.state().clock);
+                Ok(())
+            }
             (None, Some(capture)) => {
                 // An event from outside orders the graph after work that is over; one that was never recorded, nothing.
                 if event.state().recorded.is_some() {

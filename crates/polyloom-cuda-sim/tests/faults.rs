@@ -132,3 +132,50 @@ fn failures_are_planned_by_the_environment() {
         assert_eq!(result::free_sync(first).unwrap_err().0, CUresult::CUDA_ERROR_LAUNCH_FAILED);
     }
 }
+
+/// Two streams that share memory, as a test in a process of its own.
+fn streams_share(with_event: bool) {
+    start();
+    let saxpy = function(load(SAXPY), "saxpy");
+    let (x, y, z) = (upload(&[1f32; 8]), upload(&[0f32; 8]), upload(&[0f32; 8]));
+    let (mut first, mut second, mut event) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: the pointers are to this function's variables, and handles are live.
+    unsafe {
+        sys::cuStreamCreate(&mut first, 1).result().unwrap();
+        sys::cuStreamCreate(&mut second, 1).result().unwrap();
+        sys::cuEventCreate(&mut event, 2).result().unwrap();
+        // Both read the same, which is no race.
+        launch(saxpy, (1, 8), first, &[&1f32, &x, &y, &8u32]).unwrap();
+        launch(saxpy, (1, 8), second, &[&1f32, &x, &z, &8u32]).unwrap();
+        if with_event {
+            sys::cuEventRecord(event, first).result().unwrap();
+            sys::cuStreamWaitEvent(second, event, 0).result().unwrap();
+        }
+        launch(saxpy, (1, 8), second, &[&1f32, &y, &z, &8u32]).unwrap();
+        // The host waits, after which nothing runs beside.
+        sys::cuStreamSynchronize(second).result().unwrap();
+        sys::cuMemsetD32Async(z, 0, 8, first).result().unwrap();
+    }
+}
+
+#[test]
+fn a_missing_wait_between_streams_is_a_race() {
+    let test = "faults::a_missing_wait_between_streams_is_a_race";
+    if is_child() {
+        return streams_share(false);
+    }
+    let text = in_child(test, &[("POLYLOOM_GPU_SANITIZE", "races")]);
+    let told =
+        "polyloom gpu: data race between streams: kernel `saxpy` at PTX line 15 reads byte 0 of the 32-byte allocation";
+    assert!(text.contains(told) && text.contains("kernel `saxpy` at PTX line 17 writes it"), "{text}");
+    assert_eq!(text.matches("polyloom gpu").count(), 1, "{text}");
+}
+
+#[test]
+fn streams_that_wait_have_no_race() {
+    if is_child() {
+        return streams_share(true);
+    }
+    let text = in_child("faults::streams_that_wait_have_no_race", &[("POLYLOOM_GPU_SANITIZE", "races")]);
+    assert!(!text.contains("polyloom gpu"), "{text}");
+}

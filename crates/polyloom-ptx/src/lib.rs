@@ -41,4 +41,4 @@ pub use module::{
     Simulator, UnknownSanitizer,
 };
 pub use occupancy::{Limiter, MULTIPROCESSORS, Occupancy};
-pub use report::{CodeSite, Fault, Finding, FindingKind, Report, ThreadPlace};
+pub use report::{AccessedMemory, CodeSite, Fault, Finding, FindingKind, Report, ThreadPlace};

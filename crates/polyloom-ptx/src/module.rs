@@ -221,6 +221,8 @@ pub struct LaunchRequest<'a> {
     pub sanitize: Sanitizers,
     /// True if to count.
     pub counters: bool,
+    /// True if the report is to say which global memory was accessed. The check for races has to be on.
+    pub accesses: bool,
     /// Host threads to use; with other checks than those of bounds and alignment it is one.
     pub threads: usize,
     /// The architecture whose limits hold, 80 for `sm_80`.
@@ -258,6 +260,7 @@ impl Default for LaunchRequest<'_> {
             names: &[],
             sanitize: Sanitizers::default(),
             counters: false,
+            accesses: false,
             threads: 1,
             arch: 90,
             interrupt: &|| false,

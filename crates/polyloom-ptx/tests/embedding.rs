@@ -1,6 +1,8 @@
 //! What a driver over the simulator needs: memory of the host's, limits, and how far a launch is.
 
-use polyloom_ptx::{FindingKind, HostMemory, LaunchProgress, LaunchRequest, MemoryError, Module, Simulator};
+use polyloom_ptx::{
+    FindingKind, HostMemory, LaunchProgress, LaunchRequest, MemoryError, Module, Sanitizers, Simulator,
+};
 use std::sync::Mutex;
 
 #[test]
@@ -62,4 +64,36 @@ fn launches_end_at_their_limit_and_tell_how_far_they_are() {
     let limited = LaunchRequest { max_thread_instructions: Some(1_000_000), ..launch };
     let fault = loaded.kernel("forever").unwrap().launch(&limited).unwrap_err();
     assert!(fault.to_string().contains("with 0 of 3 blocks done"), "{fault}");
+}
+
+#[test]
+fn a_report_says_which_memory_was_accessed() {
+    let text = "
+        .version 8.0
+        .target sm_80
+        .visible .entry k(.param .u64 x) {
+            .reg .b32 %r<3>; .reg .b64 %rd;
+            ld.param.u64 %rd, [x];
+            ld.global.u32 %r1, [%rd+8];
+            st.global.u64 [%rd+16], %rd;
+            atom.global.add.u32 %r2, [%rd+32], 1;
+            ret;
+        }";
+    let simulator = Simulator::default();
+    let kernel = simulator.load(&Module::parse(text).unwrap()).unwrap().kernel("k").unwrap();
+    let address = simulator.memory().alloc(64, 8).unwrap();
+    let params = [address.to_le_bytes().to_vec()];
+    let sanitize = Sanitizers { races: true, ..Sanitizers::default() };
+    let launch = LaunchRequest { params: &params, sanitize, accesses: true, ..LaunchRequest::default() };
+    let report = kernel.launch(&launch).unwrap();
+    let found = report.accesses.iter().map(|access| {
+        let range = access.range.start - address..access.range.end - address;
+        (range, access.writes, access.is_atomic, access.site.position.line)
+    });
+    assert_eq!(
+        found.collect::<Vec<_>>(),
+        [(8..12, false, false, 7), (16..24, true, false, 8), (32..36, true, true, 9)]
+    );
+    let launch = LaunchRequest { accesses: false, ..launch };
+    assert_eq!(kernel.launch(&launch).unwrap().accesses, []);
 }

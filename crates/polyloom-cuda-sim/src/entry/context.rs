@@ -22,6 +22,7 @@ fn create(driver: &'static Driver, out: Out<Handle>, flags: c_uint, device: c_in
 /// Waits for everything.
 pub(super) fn synchronize(driver: &Driver) -> Outcome {
     forbid_in_capture(driver, "cuCtxSynchronize")?;
+    driver.order.host_waited_for_all();
     driver.flush_prints();
     Ok(())
 }

@@ -14,6 +14,7 @@ use std::ffi::{c_uchar, c_uint, c_ushort};
 /// Copies in the default stream, and waits.
 fn copy_now(driver: &Driver, context: &Context, copy: CopyWork) -> Outcome {
     context.stream.submit(driver, Work::Copy(copy))?;
+    driver.order.host_waited(&driver.order.clock(&context.stream));
     driver.flush_prints();
     Ok(())
 }

@@ -592,7 +592,7 @@ entry_points! { GRAPH:
             let enabled = steps.into_iter().filter(|step| step.is_enabled).map(|step| step.work);
             return stream.submit(driver, Work::Child(Arc::new(enabled.collect())));
         }
-        exec.run(driver)
+        stream.run(driver, || exec.run(driver))
     }
 
     fn cuGraphExecDestroy(exec: Handle) [driver] {

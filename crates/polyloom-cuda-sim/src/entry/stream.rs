@@ -367,6 +367,7 @@ entry_points! { STREAM:
         if event.state().captured.is_some() {
             return Err(CudaError::CAPTURED_EVENT);
         }
+        driver.order.host_waited(&event.state().clock.clone());
         driver.flush_prints();
         Ok(())
     }
@@ -376,6 +377,7 @@ entry_points! { STREAM:
         if event.state().captured.is_some() {
             return Err(CudaError::CAPTURED_EVENT);
         }
+        driver.order.host_waited(&event.state().clock.clone());
         driver.flush_prints();
         Ok(())
     }

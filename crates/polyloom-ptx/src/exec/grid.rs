@@ -12,7 +12,7 @@ use crate::memory::MemoryError;
 use crate::memory::device::{Allocation, AllocationPurpose, DeviceMemory};
 use crate::memory::region::MemoryRegion;
 use crate::memory::window::{self, RESERVED_SHARED};
-use crate::report::{CodeSite, Fault, Finding, FindingKind, Report, ThreadPlace};
+use crate::report::{AccessedMemory, CodeSite, Fault, Finding, FindingKind, Report, ThreadPlace};
 use crate::sanitize::{BlockChecks, GlobalChecks};
 use crate::{LaunchProgress, LaunchRequest};
 use std::collections::VecDeque;
@@ -405,6 +405,7 @@ pub(crate) fn run(
         thread_instructions: counters.thread_instructions,
         warp_instructions: counters.warp_instructions,
         counters: launch.counters.then_some(counters),
+        accesses: footprint(&context),
     };
     let mut findings = context.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
     if findings.len() > 1 {
@@ -417,6 +418,21 @@ pub(crate) fn run(
         _ => 2,
     });
     if findings.is_empty() { Ok(report) } else { Err(Box::new(Fault { findings, report })) }
+}
+
+/// Which global memory was accessed, and where in the kernel, if the check for races has seen it and somebody asks.
+fn footprint(context: &GridContext<'_>) -> Vec<AccessedMemory> {
+    let checks = context.global_checks.as_ref().filter(|_| context.launch.accesses);
+    let Some(checks) = checks else { return Vec::new() };
+    let words = checks.lock().unwrap_or_else(PoisonError::into_inner).footprint();
+    let code = &context.program.code;
+    let accessed = words.into_iter().map(|word| AccessedMemory {
+        range: word.start..word.end,
+        writes: word.writes,
+        is_atomic: word.strong,
+        site: context.site(&code[word.inst as usize]),
+    });
+    accessed.collect()
 }
 
 fn refused(program: &DecodedProgram, message: String) -> Box<Fault> {
