@@ -1,13 +1,13 @@
 """GPU programs on machines with no GPU.
 
 Importing this module puts a driver over the PTX simulator in the place of NVIDIA's: whatever asks for `libcuda.so.1`
-afterwards, in this process and in those it starts, gets it. Triton, tinygrad, Numba's CUDA target and others then run their kernels
-on the simulator, with its checks. Import it before them. The command does the same for a whole program:
+afterwards, in this process and in those it starts, gets it. Triton, tinygrad, Numba's CUDA target and others then run
+their kernels on the simulator, with its checks. Import it before them. The command does the same for a whole program:
 
     polyloom gpu run --sanitize all -- python program.py
 
-Environment variables say what is simulated: `POLYLOOM_GPU_ARCH` (`sm_86`), `POLYLOOM_GPU_SANITIZE` (checks by name, as in
-`loom.sim.configure`), `POLYLOOM_GPU_LIMIT` (the most instructions of one launch), `POLYLOOM_GPU_MEMORY` (bytes) and
+Environment variables say what is simulated: `POLYLOOM_GPU_ARCH` (`sm_86`), `POLYLOOM_GPU_SANITIZE` (checks by name, as
+in `loom.sim.configure`), `POLYLOOM_GPU_LIMIT` (the most instructions of one launch), `POLYLOOM_GPU_MEMORY` (bytes) and
 `POLYLOOM_GPU_THREADS` (threads of the host).
 """
 
@@ -134,9 +134,7 @@ def _summary(report: Path) -> str:
     missing: dict[str, int] = {}
     text = report.read_text() if report.exists() else ""
     for line in text.splitlines():
-        fields = [
-            field.replace("\\t", "\t").replace("\\n", "\n").replace("\\\\", "\\") for field in line.split("\t")
-        ]
+        fields = [field.replace("\\t", "\t").replace("\\n", "\n").replace("\\\\", "\\") for field in line.split("\t")]
         if fields[0] == "kernel":
             totals = kernels.setdefault(fields[1], [0, 0, 0, 0])
             kernels[fields[1]] = [total + float(each) for total, each in zip(totals, fields[2:], strict=True)]
@@ -211,7 +209,9 @@ def _take_interrupts() -> None:
 def _main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="polyloom gpu", description="Run GPU programs without a GPU.")
     commands = parser.add_subparsers(dest="command", required=True)
-    runs = commands.add_parser("run", help="run a program with a simulated driver", usage="%(prog)s [options] -- COMMAND …")
+    runs = commands.add_parser(
+        "run", help="run a program with a simulated driver", usage="%(prog)s [options] -- COMMAND …"
+    )
     runs.add_argument("--arch", default="", help="the architecture that is simulated (default sm_86)")
     runs.add_argument("--sanitize", default="", help="checks by name: races, uninitialised, barriers, async; or all")
     runs.add_argument("--limit", default="", help="the most instructions of one launch, such as 1e9")

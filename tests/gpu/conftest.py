@@ -24,7 +24,7 @@ NO_GPU = reason_for_no_gpu()
 
 
 def is_simulated(device):
-    """True of the simulator, and of `cuda:0` over the simulated driver (`make test-gpu-simulated`): work is to be small."""
+    """True of the simulator, and of `cuda:0` over the simulated driver (`make test-gpu-simulated`)."""
     return str(device) == "sim:0" or loom.get_device(device).name.startswith("Polyloom simulator")
 
 

@@ -45,13 +45,21 @@ class DeviceArray:
         """Copies a NumPy array to the device."""
         values = np.ascontiguousarray(values)
         made = cls(values.shape, values.dtype)
-        check(_driver.cuMemcpyHtoD_v2(ctypes.c_uint64(made.address), values.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(made.n_bytes)))
+        check(
+            _driver.cuMemcpyHtoD_v2(
+                ctypes.c_uint64(made.address), values.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(made.n_bytes)
+            )
+        )
         return made
 
     def numpy(self):
         """Copies it to the host."""
         values = np.empty(self.shape, self.numpy_dtype)
-        check(_driver.cuMemcpyDtoH_v2(values.ctypes.data_as(ctypes.c_void_p), ctypes.c_uint64(self.address), ctypes.c_size_t(self.n_bytes)))
+        check(
+            _driver.cuMemcpyDtoH_v2(
+                values.ctypes.data_as(ctypes.c_void_p), ctypes.c_uint64(self.address), ctypes.c_size_t(self.n_bytes)
+            )
+        )
         return values
 
     def data_ptr(self):

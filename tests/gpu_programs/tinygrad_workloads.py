@@ -139,8 +139,22 @@ PROGRAMS = {
     **{
         each.__name__: each
         for each in (
-            matmul, matmul_half, softmax, layernorm, conv2d, attention, sort, cumsum, argmax, gather, pooling, padding,
-            concatenation, where, random_numbers, backward,
+            matmul,
+            matmul_half,
+            softmax,
+            layernorm,
+            conv2d,
+            attention,
+            sort,
+            cumsum,
+            argmax,
+            gather,
+            pooling,
+            padding,
+            concatenation,
+            where,
+            random_numbers,
+            backward,
         )
     },
 }
@@ -151,4 +165,7 @@ if __name__ == "__main__":
             program()
             print(f"ok {name}", flush=True)
         except Exception as error:
-            print(f"failed {name}: {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}", flush=True)
+            print(
+                f"failed {name}: {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}",
+                flush=True,
+            )

@@ -232,7 +232,20 @@ def reduction():
     assert (total.numpy()[0], best.numpy()[0]) == (x.sum(), x.max())
 
 
-PROGRAMS = [add, softmax, matmul, dropout, layer_norm, attention, histogram, scan, sort, transpose, elementwise, reduction]
+PROGRAMS = [
+    add,
+    softmax,
+    matmul,
+    dropout,
+    layer_norm,
+    attention,
+    histogram,
+    scan,
+    sort,
+    transpose,
+    elementwise,
+    reduction,
+]
 
 if __name__ == "__main__":
     start()

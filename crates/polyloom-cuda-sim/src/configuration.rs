@@ -63,12 +63,30 @@ impl Configuration {
             failures: Vec::new(),
             complaints: Vec::new(),
         };
-        parsed("POLYLOOM_GPU_ARCH", &mut |text| Ok(made.arch = text.parse().map_err(|why| format!("{why}"))?));
-        parsed("POLYLOOM_GPU_SANITIZE", &mut |text| Ok(made.sanitize = text.parse().map_err(|why| format!("{why}"))?));
-        parsed("POLYLOOM_GPU_LIMIT", &mut |text| Ok(made.limit = Some(quantity(text)?)));
-        parsed("POLYLOOM_GPU_MEMORY", &mut |text| Ok(made.memory_bytes = quantity(text)? as usize));
-        parsed("POLYLOOM_GPU_THREADS", &mut |text| Ok(made.n_threads = (quantity(text)? as usize).clamp(1, 256)));
-        parsed("POLYLOOM_GPU_REPORT", &mut |text| Ok(made.report = Some(text.into())));
+        parsed("POLYLOOM_GPU_ARCH", &mut |text| {
+            made.arch = text.parse().map_err(|why| format!("{why}"))?;
+            Ok(())
+        });
+        parsed("POLYLOOM_GPU_SANITIZE", &mut |text| {
+            made.sanitize = text.parse().map_err(|why| format!("{why}"))?;
+            Ok(())
+        });
+        parsed("POLYLOOM_GPU_LIMIT", &mut |text| {
+            made.limit = Some(quantity(text)?);
+            Ok(())
+        });
+        parsed("POLYLOOM_GPU_MEMORY", &mut |text| {
+            made.memory_bytes = quantity(text)? as usize;
+            Ok(())
+        });
+        parsed("POLYLOOM_GPU_THREADS", &mut |text| {
+            made.n_threads = (quantity(text)? as usize).clamp(1, 256);
+            Ok(())
+        });
+        parsed("POLYLOOM_GPU_REPORT", &mut |text| {
+            made.report = Some(text.into());
+            Ok(())
+        });
         parsed("POLYLOOM_GPU_FAIL", &mut |text| {
             made.failures = text.split(',').map(planned).collect::<Result<_, _>>()?;
             Ok(())

@@ -1,8 +1,11 @@
 //! Images of modules: PTX text, and fat binaries that hold PTX for one or several architectures.
 
 use crate::pointers::{In, host_bytes, text_at};
-use crate::status::{CudaError, Outcome};
+use crate::status::CudaError;
 use polyloom_ir::Arch;
+use polyloom_ptx::syntax::ast::{ModuleItem, PtxAst, SymbolLinkage};
+use polyloom_ptx::{Module, PtxError};
+use std::collections::BTreeSet;
 
 /// Begins a fat binary.
 const FAT_MAGIC: u32 = 0xba55_ed50;
@@ -190,22 +193,50 @@ fn decompress_lz4(bytes: &[u8], room: usize) -> Option<Vec<u8>> {
     (made.len() == room).then_some(made)
 }
 
-/// Joins PTX modules to one: the text of the first, and of the others what follows their headers.
-pub(crate) fn joined(texts: &[String]) -> Outcome<String> {
-    let (first, others) = texts.split_first().ok_or(CudaError::INVALID_VALUE)?;
-    let is_header = |line: &str| {
-        let line = line.trim_start();
-        [".version", ".target", ".address_size"].iter().any(|directive| line.starts_with(directive))
+/// Joins PTX modules to one, as a linker does: what one declares another defines, and of weak definitions the first
+/// counts. A single module stays as it is, so that its lines are those of the program.
+pub(crate) fn joined(texts: &[String]) -> Result<String, ImageError> {
+    let [first, others @ ..] = texts else { return Err(refused(CudaError::INVALID_VALUE, "nothing is linked")) };
+    if others.is_empty() {
+        return Ok(first.clone());
+    }
+    let invalid = |errors: Vec<PtxError>| {
+        let lines: Vec<String> = errors.iter().map(PtxError::to_string).collect();
+        refused(CudaError::INVALID_PTX, lines.join("\n"))
     };
-    let mut whole = first.clone();
-    for text in others {
-        whole.push('\n');
-        for line in text.lines().filter(|line| !is_header(line)) {
-            whole.push_str(line);
-            whole.push('\n');
+    let modules = texts.iter().map(|text| Module::parse(text).map_err(invalid)).collect::<Result<Vec<_>, _>>()?;
+    let asts = || modules.iter().map(Module::ast);
+    let latest = asts().max_by_key(|ast| ast.version).map_or((0, 0), |ast| ast.version);
+    let mut whole = PtxAst { version: latest, items: Vec::new(), ..modules[0].ast().clone() };
+    let is_declaration = |item: &ModuleItem| match item {
+        ModuleItem::Variable(variable) => variable.linkage == Some(SymbolLinkage::Extern),
+        ModuleItem::Function(function) => function.body.is_none(),
+        _ => false,
+    };
+    // Declarations come before definitions, and each symbol is defined once.
+    let (mut declared, mut defined) = (BTreeSet::new(), BTreeSet::new());
+    for wants_declarations in [true, false] {
+        for item in asts().flat_map(|ast| &ast.items).filter(|item| is_declaration(item) == wants_declarations) {
+            let (name, is_weak) = match item {
+                ModuleItem::Variable(variable) => (Some(&variable.name), variable.linkage == Some(SymbolLinkage::Weak)),
+                ModuleItem::Function(function) => (Some(&function.name), function.linkage == Some(SymbolLinkage::Weak)),
+                _ => (None, false),
+            };
+            let is_new = name.is_none_or(|name| match wants_declarations {
+                true => declared.insert(name.clone()),
+                false => defined.insert(name.clone()) || !is_weak,
+            });
+            if is_new {
+                whole.items.push(item.clone());
+            }
         }
     }
-    Ok(whole)
+    Ok(whole.to_string())
+}
+
+/// True of an archive of objects, such as NVIDIA's device run time, whose functions the simulator has or lacks itself.
+pub(crate) fn is_archive(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"!<arch>\n")
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Links: images that are added one by one and made one module, whose "cubin" is PTX again.
 
-use crate::image::joined;
-use crate::status::Outcome;
+use crate::image::{ImageError, joined};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A link under way.
@@ -26,7 +25,7 @@ impl Link {
 
 impl LinkState {
     /// Joins what was given. Gives the address and the size of the result.
-    pub(crate) fn complete(&mut self) -> Outcome<(usize, usize)> {
+    pub(crate) fn complete(&mut self) -> Result<(usize, usize), ImageError> {
         let mut bytes = joined(&self.texts)?.into_bytes();
         bytes.push(0);
         let made = self.made.insert(bytes.into_boxed_slice());

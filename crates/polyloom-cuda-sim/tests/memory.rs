@@ -51,7 +51,7 @@ fn kernels_reach_pinned_and_registered_memory() {
     start();
     let saxpy = function(load(SAXPY), "saxpy");
     // Registered memory need not begin at a page.
-    let mut own = vec![0f32; 37];
+    let mut own = [0f32; 37];
     own[1..5].copy_from_slice(&[1.0, 2.0, 3.0, 4.0]);
     let (start, bytes) = (own[1..].as_mut_ptr(), 16);
     // SAFETY: the memory outlives its registration.

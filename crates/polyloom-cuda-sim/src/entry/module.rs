@@ -4,7 +4,7 @@ use super::entry_points;
 use crate::abi::{DeviceAddress, Handle, LaunchConfiguration};
 use crate::context;
 use crate::driver::Driver;
-use crate::image::{ImageError, ptx_at, ptx_of};
+use crate::image::{ImageError, is_archive, ptx_at, ptx_of};
 use crate::link::Link;
 use crate::module::{Function, LoadedImage};
 use crate::pointers::{In, Out, Text, host_bytes};
@@ -202,6 +202,9 @@ fn add_to_link(driver: &Driver, link: Handle, kind: c_uint, bytes: &[u8]) -> Out
     let link = driver.links.get(link)?;
     if kind == INPUT_NVVM {
         return Err(CudaError::NOT_SUPPORTED);
+    }
+    if is_archive(bytes) {
+        return Ok(());
     }
     let text = ptx_of(bytes, driver.configuration.arch).map_err(|ImageError { error, reason }| {
         driver.journal.noted(&format!("a module cannot be linked: {reason}"));
@@ -425,7 +428,11 @@ entry_points! { MODULE:
     }
 
     fn cuLinkComplete(link: Handle, cubin: Out<usize>, size: Out<usize>) [driver] {
-        let (address, n_bytes) = driver.links.get(link)?.state().complete()?;
+        let made = driver.links.get(link)?.state().complete();
+        let (address, n_bytes) = made.map_err(|ImageError { error, reason }| {
+            driver.journal.noted(&format!("modules cannot be linked: {reason}"));
+            error
+        })?;
         cubin.set(address)?;
         size.set_if_wanted(n_bytes);
         Ok(())
