@@ -193,8 +193,8 @@ fn decompress_lz4(bytes: &[u8], room: usize) -> Option<Vec<u8>> {
     (made.len() == room).then_some(made)
 }
 
-/// Joins PTX modules to one, as a linker does: what one declares another defines, and of weak definitions the first
-/// counts. A single module stays as it is, so that its lines are those of the program.
+/// Joins PTX modules to one, as a linker does: what one declares another defines, and of weak and common definitions the
+/// first counts. A single module stays as it is, so that its lines are those of the program.
 pub(crate) fn joined(texts: &[String]) -> Result<String, ImageError> {
     let [first, others @ ..] = texts else { return Err(refused(CudaError::INVALID_VALUE, "nothing is linked")) };
     if others.is_empty() {
@@ -213,13 +213,14 @@ pub(crate) fn joined(texts: &[String]) -> Result<String, ImageError> {
         ModuleItem::Function(function) => function.body.is_none(),
         _ => false,
     };
+    let may_repeat = |linkage| matches!(linkage, Some(SymbolLinkage::Weak | SymbolLinkage::Common));
     // Declarations come before definitions, and each symbol is defined once.
     let (mut declared, mut defined) = (BTreeSet::new(), BTreeSet::new());
     for wants_declarations in [true, false] {
         for item in asts().flat_map(|ast| &ast.items).filter(|item| is_declaration(item) == wants_declarations) {
             let (name, is_weak) = match item {
-                ModuleItem::Variable(variable) => (Some(&variable.name), variable.linkage == Some(SymbolLinkage::Weak)),
-                ModuleItem::Function(function) => (Some(&function.name), function.linkage == Some(SymbolLinkage::Weak)),
+                ModuleItem::Variable(variable) => (Some(&variable.name), may_repeat(variable.linkage)),
+                ModuleItem::Function(function) => (Some(&function.name), may_repeat(function.linkage)),
                 _ => (None, false),
             };
             let is_new = name.is_none_or(|name| match wants_declarations {
