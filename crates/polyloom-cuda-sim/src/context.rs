@@ -2,7 +2,7 @@
 
 use crate::abi::Handle;
 use crate::driver::Driver;
-use crate::registry::new_handle;
+use crate::registry::{Registry, new_handle};
 use crate::status::{CudaError, Outcome};
 use crate::stream::Stream;
 use std::cell::RefCell;
@@ -18,6 +18,12 @@ pub(crate) struct Context {
     /// Limits that the program has set, by their numbers.
     pub(crate) limits: Mutex<Vec<(u32, usize)>>,
 }
+
+/// All contexts.
+pub(crate) static CONTEXTS: Registry<Context> = Registry::new();
+
+/// The primary context, once it has been asked for, and how often it is retained.
+pub(crate) static PRIMARY: Mutex<Option<(Arc<Context>, u32)>> = Mutex::new(None);
 
 thread_local! {
     static STACK: RefCell<Vec<Arc<Context>>> = const { RefCell::new(Vec::new()) };
@@ -48,18 +54,18 @@ pub(crate) fn set(context: Option<Arc<Context>>) {
 
 impl Context {
     /// Makes one, with its default stream.
-    pub(crate) fn create(driver: &Driver, is_primary: bool, flags: u32) -> Arc<Context> {
+    pub(crate) fn create(is_primary: bool, flags: u32) -> Arc<Context> {
         let handle = new_handle();
         let stream_handle = new_handle();
-        let stream = driver.streams.insert(stream_handle, Stream::new(stream_handle, handle, 0, 0, true));
+        let stream = crate::stream::STREAMS.insert(stream_handle, Stream::new(stream_handle, handle, 0, 0, true));
         let (flags, limits) = (Mutex::new(flags), Mutex::default());
-        driver.contexts.insert(handle, Context { handle, is_primary, flags, stream, limits })
+        crate::context::CONTEXTS.insert(handle, Context { handle, is_primary, flags, stream, limits })
     }
 
     /// The primary context, made when it is first asked for.
-    pub(crate) fn retain_primary(driver: &Driver) -> Arc<Context> {
-        let mut primary = driver.primary.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let (context, retained) = primary.get_or_insert_with(|| (Context::create(driver, true, 0), 0));
+    pub(crate) fn retain_primary() -> Arc<Context> {
+        let mut primary = crate::context::PRIMARY.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (context, retained) = primary.get_or_insert_with(|| (Context::create(true, 0), 0));
         *retained += 1;
         Arc::clone(context)
     }
@@ -67,12 +73,12 @@ impl Context {
     /// Ends it: its memory, streams and modules with it.
     pub(crate) fn destroy(&self, driver: &Driver) {
         driver.memory.free_all_of(driver, self.handle);
-        driver.images.remove_if(|image| image.context == self.handle);
-        driver.functions.remove_if(|function| function.image.context == self.handle);
-        driver.streams.remove_if(|stream| stream.context == self.handle);
-        driver.events.remove_if(|event| event.context == self.handle);
+        crate::module::IMAGES.remove_if(|image| image.context == self.handle);
+        crate::module::FUNCTIONS.remove_if(|function| function.image.context == self.handle);
+        crate::stream::STREAMS.remove_if(|stream| stream.context == self.handle);
+        crate::event::EVENTS.remove_if(|event| event.context == self.handle);
         // A context may be ended twice by a program that has already reset its device.
-        let _ = driver.contexts.remove(self.handle);
+        let _ = crate::context::CONTEXTS.remove(self.handle);
         STACK.with_borrow_mut(|stack| stack.retain(|context| context.handle != self.handle));
     }
 }

@@ -1,22 +1,15 @@
 //! The state of the driver in this process: the simulated device, its contexts, and everything that handles stand for.
 
 use crate::configuration::Configuration;
-use crate::context::{self, Context};
-use crate::event::Event;
-use crate::graph::{Graph, GraphExec, Node, UserObject};
 use crate::journal::Journal;
-use crate::link::Link;
-use crate::memory::{Memory, Pool};
-use crate::module::{Function, LoadedImage};
+use crate::memory::Memory;
 use crate::order::StreamOrder;
-use crate::registry::Registry;
 use crate::reservation::reserve;
-use crate::status::{CuResult, CudaError, Outcome};
-use crate::stream::Stream;
+use crate::status::{CudaError, Outcome};
 use polyloom_ptx::{DeviceMemory, Simulator};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The driver of a process.
 pub(crate) struct Driver {
@@ -24,19 +17,6 @@ pub(crate) struct Driver {
     pub(crate) simulator: Simulator,
     pub(crate) journal: Journal,
     pub(crate) memory: Memory,
-    pub(crate) contexts: Registry<Context>,
-    pub(crate) images: Registry<LoadedImage>,
-    pub(crate) functions: Registry<Function>,
-    pub(crate) streams: Registry<Stream>,
-    pub(crate) events: Registry<Event>,
-    pub(crate) graphs: Registry<Graph>,
-    pub(crate) nodes: Registry<Node>,
-    pub(crate) execs: Registry<GraphExec>,
-    pub(crate) objects: Registry<UserObject>,
-    pub(crate) pools: Registry<Pool>,
-    pub(crate) links: Registry<Link>,
-    /// The primary context, once it has been asked for, and how often it is retained.
-    pub(crate) primary: Mutex<Option<(Arc<Context>, u32)>>,
     /// The order of work in streams, for the check for races between them.
     pub(crate) order: StreamOrder,
     /// Held while the device does something: one thing at a time.
@@ -69,18 +49,6 @@ pub(crate) fn start() -> &'static Driver {
             memory: Memory::new(memory, span),
             configuration,
             journal,
-            contexts: Registry::default(),
-            images: Registry::default(),
-            functions: Registry::default(),
-            streams: Registry::default(),
-            events: Registry::default(),
-            graphs: Registry::default(),
-            nodes: Registry::default(),
-            execs: Registry::default(),
-            objects: Registry::default(),
-            pools: Registry::default(),
-            links: Registry::default(),
-            primary: Mutex::default(),
             order: StreamOrder::default(),
             running: Mutex::default(),
             printed: Mutex::default(),
@@ -160,38 +128,5 @@ impl Driver {
                 _ => return,
             }
         }
-    }
-}
-
-/// Runs a call that needs no context. What panics in it is an unknown error, because C code cannot unwind.
-pub(crate) fn call(name: &'static str, body: impl FnOnce(&'static Driver) -> Outcome) -> CuResult {
-    guarded(|| {
-        let driver = driver()?;
-        driver.check_planned_failure(name)?;
-        body(driver)
-    })
-}
-
-/// Runs a call in the thread's current context, on a device that is not lost.
-pub(crate) fn call_in_context(
-    name: &'static str,
-    body: impl FnOnce(&'static Driver, Arc<Context>) -> Outcome,
-) -> CuResult {
-    guarded(|| {
-        let driver = driver()?;
-        let context = context::current().ok_or(CudaError::INVALID_CONTEXT)?;
-        driver.check_alive()?;
-        driver.check_planned_failure(name)?;
-        body(driver, context)
-    })
-}
-
-/// Runs a call that works before `cuInit`.
-pub(crate) fn guarded(body: impl FnOnce() -> Outcome) -> CuResult {
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-    match result {
-        Ok(Ok(())) => 0,
-        Ok(Err(error)) => error.0,
-        Err(_) => CudaError::UNKNOWN.0,
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::abi::Handle;
 use crate::order::StreamClock;
+use crate::registry::Registry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -13,6 +14,9 @@ pub(crate) struct Event {
     pub(crate) flags: u32,
     state: Mutex<EventState>,
 }
+
+/// All events.
+pub(crate) static EVENTS: Registry<Event> = Registry::new();
 
 /// What an event was last recorded in.
 #[derive(Clone, Default)]

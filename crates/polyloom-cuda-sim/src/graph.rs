@@ -4,7 +4,7 @@ use crate::abi::{DeviceAddress, Handle, node_kind};
 use crate::driver::Driver;
 use crate::launch::ShownParams;
 use crate::pointers::HostCall;
-use crate::registry::new_handle;
+use crate::registry::{Registry, new_handle};
 use crate::status::{CudaError, Outcome};
 use crate::work::Work;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +51,12 @@ pub(crate) struct Node {
     dependencies: Mutex<Vec<Handle>>,
     shown: Mutex<Vec<ShownParams>>,
 }
+
+/// All graphs, their nodes, what is made of graphs to be launched, and what graphs refer to.
+pub(crate) static GRAPHS: Registry<Graph> = Registry::new();
+pub(crate) static NODES: Registry<Node> = Registry::new();
+pub(crate) static EXECS: Registry<GraphExec> = Registry::new();
+pub(crate) static OBJECTS: Registry<UserObject> = Registry::new();
 
 /// Graphs that run if, or while, or for as much as a value says.
 pub(crate) struct Conditional {
@@ -106,9 +112,9 @@ impl Node {
 
 impl Graph {
     /// Makes an empty one.
-    pub(crate) fn create(driver: &Driver) -> Arc<Graph> {
+    pub(crate) fn create() -> Arc<Graph> {
         let handle = new_handle();
-        driver.graphs.insert(handle, Graph { handle, nodes: Mutex::default(), objects: Mutex::default() })
+        crate::graph::GRAPHS.insert(handle, Graph { handle, nodes: Mutex::default(), objects: Mutex::default() })
     }
 
     /// What it keeps alive.
@@ -122,17 +128,11 @@ impl Graph {
     }
 
     /// Adds a node that comes after others of the graph.
-    pub(crate) fn add(&self, driver: &Driver, work: Work, dependencies: Vec<Handle>) -> Outcome<Arc<Node>> {
-        self.add_copy(driver, work, dependencies, None)
+    pub(crate) fn add(&self, work: Work, dependencies: Vec<Handle>) -> Outcome<Arc<Node>> {
+        self.add_copy(work, dependencies, None)
     }
 
-    fn add_copy(
-        &self,
-        driver: &Driver,
-        work: Work,
-        dependencies: Vec<Handle>,
-        original: Option<Handle>,
-    ) -> Outcome<Arc<Node>> {
+    fn add_copy(&self, work: Work, dependencies: Vec<Handle>, original: Option<Handle>) -> Outcome<Arc<Node>> {
         let mut nodes = locked(&self.nodes);
         let is_known = |handle: &Handle| nodes.iter().any(|node| node.handle == *handle);
         if !dependencies.iter().all(is_known) {
@@ -147,26 +147,26 @@ impl Graph {
             dependencies: Mutex::new(dependencies),
             shown: Mutex::default(),
         };
-        let node = driver.nodes.insert(handle, node);
+        let node = crate::graph::NODES.insert(handle, node);
         nodes.push(Arc::clone(&node));
         Ok(node)
     }
 
     /// Takes a node out, with the edges from and to it.
-    pub(crate) fn remove(&self, driver: &Driver, node: Handle) -> Outcome {
+    pub(crate) fn remove(&self, node: Handle) -> Outcome {
         let mut nodes = locked(&self.nodes);
         nodes.retain(|each| each.handle != node);
         nodes.iter().for_each(|each| each.dependencies().retain(|handle| *handle != node));
-        driver.nodes.remove(node).map(|_| ())
+        crate::graph::NODES.remove(node).map(|_| ())
     }
 
     /// These nodes and all that come before them.
-    pub(crate) fn all_before(&self, driver: &Driver, nodes: &[Handle]) -> BTreeSet<Handle> {
+    pub(crate) fn all_before(&self, nodes: &[Handle]) -> BTreeSet<Handle> {
         let mut found = BTreeSet::new();
         let mut left = nodes.to_vec();
         while let Some(handle) = left.pop() {
             if found.insert(handle)
-                && let Ok(node) = driver.nodes.get(handle)
+                && let Ok(node) = crate::graph::NODES.get(handle)
             {
                 left.extend(node.dependencies().iter());
             }
@@ -196,24 +196,24 @@ impl Graph {
     }
 
     /// A copy of it.
-    pub(crate) fn duplicate(&self, driver: &Driver) -> Outcome<Arc<Graph>> {
-        let copy = Graph::create(driver);
+    pub(crate) fn duplicate(&self) -> Outcome<Arc<Graph>> {
+        let copy = Graph::create();
         copy.objects().clone_from(&self.objects());
         let mut copies = BTreeMap::new();
         for node in self.in_order()? {
             let dependencies = node.dependencies().iter().filter_map(|handle| copies.get(handle).copied()).collect();
             let work = node.work().clone();
-            copies.insert(node.handle, copy.add_copy(driver, work, dependencies, Some(node.handle))?.handle);
+            copies.insert(node.handle, copy.add_copy(work, dependencies, Some(node.handle))?.handle);
         }
         Ok(copy)
     }
 
     /// Ends it and its nodes.
-    pub(crate) fn destroy(driver: &Driver, handle: Handle) -> Outcome {
-        let graph = driver.graphs.remove(handle)?;
+    pub(crate) fn destroy(handle: Handle) -> Outcome {
+        let graph = crate::graph::GRAPHS.remove(handle)?;
         for node in graph.nodes() {
             // A node may have been taken out already.
-            let _ = driver.nodes.remove(node.handle);
+            let _ = crate::graph::NODES.remove(node.handle);
         }
         Ok(())
     }
@@ -278,11 +278,11 @@ pub(crate) struct UpdateRefusal {
 }
 
 impl GraphExec {
-    pub(crate) fn create(driver: &Driver, graph: &Graph, flags: u64) -> Outcome<Arc<GraphExec>> {
+    pub(crate) fn create(graph: &Graph, flags: u64) -> Outcome<Arc<GraphExec>> {
         let handle = new_handle();
         let steps = Mutex::new(steps(graph)?);
         let objects = Mutex::new(graph.objects().clone());
-        Ok(driver.execs.insert(handle, GraphExec { handle, flags, steps, objects }))
+        Ok(crate::graph::EXECS.insert(handle, GraphExec { handle, flags, steps, objects }))
     }
 
     pub(crate) fn steps(&self) -> MutexGuard<'_, Vec<GraphStep>> {

@@ -1,6 +1,7 @@
 //! Links: images that are added one by one and made one module, whose "cubin" is PTX again.
 
 use crate::image::{ImageError, joined};
+use crate::registry::Registry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A link under way.
@@ -8,6 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) struct Link {
     state: Mutex<LinkState>,
 }
+
+/// All links.
+pub(crate) static LINKS: Registry<Link> = Registry::new();
 
 /// What a link has been given, and what it made.
 #[derive(Default)]

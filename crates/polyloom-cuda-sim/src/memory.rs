@@ -8,6 +8,7 @@ use crate::driver::Driver;
 use crate::host_buffer::HostBuffer;
 use crate::order::{self, MemoryAccess};
 use crate::pointers::{host_bytes, host_bytes_mut, lend};
+use crate::registry::Registry;
 use crate::status::{CudaError, Outcome};
 use polyloom_ptx::{DeviceMemory, MemoryError};
 use std::collections::BTreeMap;
@@ -257,6 +258,9 @@ pub(crate) struct Pool {
     pub(crate) settings: Mutex<BTreeMap<u32, u32>>,
 }
 
+/// All pools.
+pub(crate) static POOLS: Registry<Pool> = Registry::new();
+
 impl Pool {
     pub(crate) fn new(handle: Handle, max_bytes: u64) -> Pool {
         Pool {
@@ -292,7 +296,7 @@ pub(crate) fn free_pooled(driver: &Driver, address: DeviceAddress) -> Outcome {
     let is_fit = |kind| matches!(kind, BlockKind::Pooled(_) | BlockKind::Device | BlockKind::Managed);
     let block = driver.memory.free(driver, address, is_fit)?;
     if let BlockKind::Pooled(pool) = block.kind
-        && let Ok(pool) = driver.pools.get(pool)
+        && let Ok(pool) = crate::memory::POOLS.get(pool)
     {
         pool.freed(block.n_bytes);
     }

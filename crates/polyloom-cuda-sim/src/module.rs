@@ -3,7 +3,7 @@
 use crate::abi::Handle;
 use crate::driver::Driver;
 use crate::image::ImageError;
-use crate::registry::new_handle;
+use crate::registry::{Registry, new_handle};
 use crate::status::{CudaError, Outcome};
 use polyloom_ptx::{Kernel, LoadError, LoadedModule, Module, PtxError};
 use std::collections::BTreeMap;
@@ -32,6 +32,12 @@ pub(crate) struct Function {
     pub(crate) settings: Mutex<BTreeMap<u32, i32>>,
 }
 
+/// All modules and libraries.
+pub(crate) static IMAGES: Registry<LoadedImage> = Registry::new();
+
+/// All functions and kernels of theirs that somebody has asked for.
+pub(crate) static FUNCTIONS: Registry<Function> = Registry::new();
+
 const UNSET: u32 = u32::MAX;
 
 /// How many lines of a compiler's complaints are told.
@@ -56,14 +62,14 @@ impl LoadedImage {
         })?;
         let handle = new_handle();
         let image = LoadedImage { handle, context, module, loaded, functions: Mutex::default() };
-        Ok(driver.images.insert(handle, image))
+        Ok(crate::module::IMAGES.insert(handle, image))
     }
 
     /// The function of a name.
     pub(crate) fn function(self: &Arc<Self>, driver: &Driver, name: &str) -> Outcome<Arc<Function>> {
         let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = functions.get(name) {
-            return driver.functions.get(*known);
+            return crate::module::FUNCTIONS.get(*known);
         }
         if !self.module.kernels().iter().any(|kernel| kernel.name == name) {
             return Err(CudaError::NOT_FOUND);
@@ -82,15 +88,15 @@ impl LoadedImage {
             settings: Mutex::default(),
         };
         functions.insert(name.to_owned(), handle);
-        Ok(driver.functions.insert(handle, function))
+        Ok(crate::module::FUNCTIONS.insert(handle, function))
     }
 
     /// Unloads it, with its functions.
-    pub(crate) fn unload(driver: &Driver, handle: Handle) -> Outcome {
-        let image = driver.images.remove(handle)?;
+    pub(crate) fn unload(handle: Handle) -> Outcome {
+        let image = crate::module::IMAGES.remove(handle)?;
         for function in image.functions.lock().unwrap_or_else(PoisonError::into_inner).values() {
             // Its context may have ended, and the functions with it.
-            let _ = driver.functions.remove(*function);
+            let _ = crate::module::FUNCTIONS.remove(*function);
         }
         Ok(())
     }

@@ -5,8 +5,6 @@
 //! work and knows how much of the other streams' comes before what it does next: by events, by the default stream, or
 //! because the host has waited. Kept only where races are checked. At most [`MOST`] pieces of work are remembered, the latest.
 
-use crate::driver::Driver;
-use crate::stream::Stream;
 use polyloom_ptx::CodeSite;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -41,6 +39,18 @@ pub(crate) struct MemoryAccess {
     pub(crate) is_atomic: bool,
     /// Who accesses it: a kernel with its line, or a copy.
     pub(crate) who: String,
+}
+
+/// A stream, and those whose work comes before its own without an event.
+pub(crate) struct StreamPlace<'a> {
+    pub(crate) id: u64,
+    pub(crate) before: &'a [u64],
+}
+
+/// Two accesses that nothing orders, each with its stream.
+pub(crate) struct StreamRace {
+    earlier: (u64, MemoryAccess),
+    later: (u64, MemoryAccess),
 }
 
 struct PastWork {
@@ -97,52 +107,42 @@ impl StreamOrder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Work that accesses memory has run in a stream. The default stream comes after blocking ones, and they after it.
-    pub(crate) fn ran(&self, driver: &Driver, stream: &Stream, accesses: Vec<MemoryAccess>) {
-        let blocking: Vec<u64> = driver
-            .streams
-            .all()
-            .iter()
-            .filter(|other| other.context == stream.context && other.flags & Stream::NON_BLOCKING == 0)
-            .map(|other| other.id)
-            .collect();
+    /// Work that accesses memory has run in a stream. Gives the races that it is part of, the earlier access first.
+    pub(crate) fn ran(&self, stream: StreamPlace<'_>, accesses: Vec<MemoryAccess>) -> Vec<StreamRace> {
         let mut state = self.state();
         let OrderState { streams, host, past } = &mut *state;
         let mut clock = streams.get(&stream.id).cloned().unwrap_or_default();
         clock.learn(host);
-        let is_blocking = stream.flags & Stream::NON_BLOCKING == 0;
-        let default = driver.contexts.get(stream.context).map(|context| context.stream.id);
-        for other in blocking.iter().filter(|other| is_blocking && **other != stream.id) {
-            // A blocking stream waits for the default stream alone.
-            if (stream.is_default || Ok(*other) == default)
-                && let Some(other) = streams.get(other)
-            {
+        for other in stream.before {
+            if let Some(other) = streams.get(other) {
                 clock.learn(other);
             }
         }
         let count = clock.0.get(&stream.id).copied().unwrap_or(0) + 1;
         past.retain(|work| !host.knows(work.stream, work.count));
-        for work in past.iter().filter(|work| !clock.knows(work.stream, work.count)) {
-            if let Some((earlier, later)) = conflict(&work.accesses, &accesses) {
-                report(driver, (work.stream, earlier), (stream.id, later));
-            }
-        }
+        let unordered = past.iter().filter(|work| !clock.knows(work.stream, work.count));
+        let races = unordered.filter_map(|work| {
+            let (earlier, later) = conflict(&work.accesses, &accesses)?;
+            Some(StreamRace { earlier: (work.stream, earlier.clone()), later: (stream.id, later.clone()) })
+        });
+        let races = races.collect();
         clock.0.insert(stream.id, count);
         streams.insert(stream.id, clock);
         if past.len() == MOST {
             past.pop_front();
         }
         past.push_back(PastWork { stream: stream.id, count, accesses });
+        races
     }
 
     /// What comes before the next work of a stream.
-    pub(crate) fn clock(&self, stream: &Stream) -> StreamClock {
-        self.state().streams.get(&stream.id).cloned().unwrap_or_default()
+    pub(crate) fn clock(&self, stream: u64) -> StreamClock {
+        self.state().streams.get(&stream).cloned().unwrap_or_default()
     }
 
     /// What a stream does next comes after something.
-    pub(crate) fn wait(&self, stream: &Stream, clock: &StreamClock) {
-        self.state().streams.entry(stream.id).or_default().learn(clock);
+    pub(crate) fn wait(&self, stream: u64, clock: &StreamClock) {
+        self.state().streams.entry(stream).or_default().learn(clock);
     }
 
     /// The host has waited for something.
@@ -171,24 +171,23 @@ fn conflict<'a>(
     earlier.iter().find_map(|a| later.iter().find(|b| clash(a, b)).map(|b| (a, b)))
 }
 
-fn report(driver: &Driver, (first, earlier): (u64, &MemoryAccess), (second, later): (u64, &MemoryAccess)) {
-    let verb = |access: &MemoryAccess| if access.writes { "writes" } else { "reads" };
-    let at = earlier.range.start.max(later.range.start);
-    let whole = driver.memory.device.allocation_at(at);
-    let place = whole.map_or_else(String::new, |whole| {
-        format!("byte {} of the {}-byte allocation at 0x{:x}", at - whole.start, whole.end - whole.start, whole.start)
-    });
-    driver.journal.noted(&format!(
-        "data race between streams: {} {} {place} in stream {second}, and {} {} it in stream {first}: nothing orders the two; \
-         record an event after the one and have the other stream wait for it",
-        later.who,
-        verb(later),
-        earlier.who,
-        verb(earlier),
-    ));
-}
+impl StreamRace {
+    /// The first byte that both access.
+    pub(crate) fn address(&self) -> u64 {
+        self.earlier.1.range.start.max(self.later.1.range.start)
+    }
 
-/// True if the program asked for races.
-pub(crate) fn is_checked(driver: &Driver) -> bool {
-    driver.configuration.sanitize.races
+    /// In words, with the place that both access.
+    pub(crate) fn describe(&self, place: &str) -> String {
+        let StreamRace { earlier: (first, earlier), later: (second, later) } = self;
+        let verb = |access: &MemoryAccess| if access.writes { "writes" } else { "reads" };
+        format!(
+            "data race between streams: {} {} {place} in stream {second}, and {} {} it in stream {first}: nothing orders \
+             the two; record an event after the one and have the other stream wait for it",
+            later.who,
+            verb(later),
+            earlier.who,
+            verb(earlier),
+        )
+    }
 }

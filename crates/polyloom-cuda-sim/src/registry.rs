@@ -20,13 +20,11 @@ pub(crate) struct Registry<T> {
     live: Mutex<BTreeMap<Handle, Arc<T>>>,
 }
 
-impl<T> Default for Registry<T> {
-    fn default() -> Self {
-        Registry { live: Mutex::default() }
-    }
-}
-
 impl<T> Registry<T> {
+    pub(crate) const fn new() -> Registry<T> {
+        Registry { live: Mutex::new(BTreeMap::new()) }
+    }
+
     fn live(&self) -> MutexGuard<'_, BTreeMap<Handle, Arc<T>>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }

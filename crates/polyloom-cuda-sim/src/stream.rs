@@ -5,8 +5,8 @@ use crate::context::Context;
 use crate::driver::Driver;
 use crate::event::Event;
 use crate::graph::Graph;
-use crate::order;
-use crate::registry::new_handle;
+use crate::order::{self, StreamPlace};
+use crate::registry::{Registry, new_handle};
 use crate::status::{CudaError, Outcome};
 use crate::work::Work;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -26,6 +26,9 @@ pub(crate) struct Stream {
     /// The nodes that a caller was last shown, kept for it.
     shown: Mutex<Box<[Handle]>>,
 }
+
+/// All streams, the default ones of contexts included.
+pub(crate) static STREAMS: Registry<Stream> = Registry::new();
 
 /// A capture that a stream takes part in.
 #[derive(Clone)]
@@ -79,10 +82,10 @@ impl Stream {
 
     /// The stream that a handle stands for in a context: zero, one and two are its default stream. That of a thread is
     /// the same one, which is in order with more than it has to be.
-    pub(crate) fn of(driver: &Driver, context: &Context, handle: Handle) -> Outcome<Arc<Stream>> {
+    pub(crate) fn of(context: &Context, handle: Handle) -> Outcome<Arc<Stream>> {
         match handle {
             0..=2 => Ok(Arc::clone(&context.stream)),
-            _ => driver.streams.get(handle),
+            _ => crate::stream::STREAMS.get(handle),
         }
     }
 
@@ -100,25 +103,48 @@ impl Stream {
             if capture.is_invalid {
                 return Err(CudaError::STREAM_CAPTURE_INVALIDATED);
             }
-            let node = capture.graph.add(driver, work, std::mem::take(&mut capture.dependencies))?;
+            let node = capture.graph.add(work, std::mem::take(&mut capture.dependencies))?;
             capture.dependencies = vec![node.handle];
             return Ok(());
         }
         drop(capture);
         if self.is_default {
-            forbid_in_capture_of_blocking(driver, self.context)?;
+            forbid_in_capture_of_blocking(self.context)?;
         }
         self.run(driver, || work.run(driver))
     }
 
     /// Runs something as this stream's next piece of work.
     pub(crate) fn run(&self, driver: &Driver, run: impl FnOnce() -> Outcome) -> Outcome {
-        if !order::is_checked(driver) {
+        if !driver.configuration.sanitize.races {
             return run();
         }
         let (done, accesses) = order::recorded(run);
-        driver.order.ran(driver, self, accesses);
+        let before = self.streams_before();
+        for race in driver.order.ran(StreamPlace { id: self.id, before: &before }, accesses) {
+            let at = race.address();
+            let place = driver.memory.device.allocation_at(at).map_or_else(String::new, |whole| {
+                let (byte, n_bytes) = (at - whole.start, whole.end - whole.start);
+                format!("byte {byte} of the {n_bytes}-byte allocation at 0x{:x}", whole.start)
+            });
+            driver.journal.noted(&race.describe(&place));
+        }
         done
+    }
+
+    /// The streams whose work comes before its own: of the default stream all blocking ones of the context, of those the
+    /// default stream.
+    fn streams_before(&self) -> Vec<u64> {
+        if self.flags & Stream::NON_BLOCKING != 0 {
+            return Vec::new();
+        }
+        let is_before = |other: &Stream| {
+            other.context == self.context
+                && other.id != self.id
+                && other.flags & Stream::NON_BLOCKING == 0
+                && (self.is_default || other.is_default)
+        };
+        STREAMS.all().iter().filter(|other| is_before(other)).map(|other| other.id).collect()
     }
 
     /// Makes sure that everything is done, which it is unless the stream is captured.
@@ -127,7 +153,7 @@ impl Stream {
             capture.is_invalid = true;
             return Err(CudaError::STREAM_CAPTURE_UNSUPPORTED);
         }
-        driver.order.host_waited(&driver.order.clock(self));
+        driver.order.host_waited(&driver.order.clock(self.id));
         driver.flush_prints();
         Ok(())
     }
@@ -148,7 +174,7 @@ impl Stream {
     }
 
     /// Ends the capture that has begun in this stream.
-    pub(crate) fn end_capture(&self, driver: &Driver) -> Outcome<Arc<Graph>> {
+    pub(crate) fn end_capture(&self) -> Outcome<Arc<Graph>> {
         let mut own = self.capture();
         let Some(capture) = own.clone() else { return Err(CudaError::ILLEGAL_STATE) };
         if !capture.is_origin {
@@ -157,7 +183,7 @@ impl Stream {
         *own = None;
         drop(own);
         let mut others = Vec::new();
-        for stream in driver.streams.all() {
+        for stream in crate::stream::STREAMS.all() {
             let mut joined = stream.capture();
             if joined.as_ref().is_some_and(|joined| joined.id == capture.id) {
                 others.extend(joined.take());
@@ -166,7 +192,7 @@ impl Stream {
         if capture.is_invalid || others.iter().any(|other| other.is_invalid) {
             return Err(CudaError::STREAM_CAPTURE_INVALIDATED);
         }
-        let before = capture.graph.all_before(driver, &capture.dependencies);
+        let before = capture.graph.all_before(&capture.dependencies);
         let is_joined = |other: &Capture| other.dependencies.iter().all(|node| before.contains(node));
         if !others.iter().all(is_joined) {
             return Err(CudaError::STREAM_CAPTURE_UNJOINED);
@@ -183,7 +209,7 @@ impl Stream {
         self.submit(driver, Work::Record(Arc::clone(event)))?;
         let mut state = event.state();
         state.captured = None;
-        state.clock = driver.order.clock(self);
+        state.clock = driver.order.clock(self.id);
         Ok(())
     }
 
@@ -193,7 +219,7 @@ impl Stream {
         let mut own = self.capture();
         match (captured, &mut *own) {
             (None, None) => {
-                driver.order.wait(self, &event.state().clock);
+                driver.order.wait(self.id, &event.state().clock);
                 Ok(())
             }
             (None, Some(capture)) => {
@@ -217,7 +243,7 @@ impl Stream {
                 if self.is_default {
                     return Err(CudaError::STREAM_CAPTURE_IMPLICIT);
                 }
-                let others = driver.streams.all().into_iter().filter(|stream| stream.handle != self.handle);
+                let others = crate::stream::STREAMS.all().into_iter().filter(|stream| stream.handle != self.handle);
                 let origin = others.filter_map(|stream| stream.capture().clone()).find(|capture| capture.id == id);
                 // A capture that has ended meanwhile leaves nothing to wait for.
                 *own = origin.map(|origin| Capture { dependencies, is_origin: false, ..origin });
@@ -228,18 +254,18 @@ impl Stream {
 }
 
 /// Makes a stream.
-pub(crate) fn create(driver: &Driver, context: &Context, flags: u32, priority: i32) -> Outcome<Handle> {
+pub(crate) fn create(context: &Context, flags: u32, priority: i32) -> Outcome<Handle> {
     if flags & !Stream::NON_BLOCKING != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
     let handle = new_handle();
-    driver.streams.insert(handle, Stream::new(handle, context.handle, flags, priority, false));
+    crate::stream::STREAMS.insert(handle, Stream::new(handle, context.handle, flags, priority, false));
     Ok(handle)
 }
 
 /// Captures that are under way.
-fn captures(driver: &Driver) -> impl Iterator<Item = (Arc<Stream>, Capture)> {
-    let streams = driver.streams.all().into_iter();
+fn captures() -> impl Iterator<Item = (Arc<Stream>, Capture)> {
+    let streams = crate::stream::STREAMS.all().into_iter();
     streams.filter_map(|stream| {
         let capture = stream.capture().clone()?;
         Some((stream, capture))
@@ -247,8 +273,8 @@ fn captures(driver: &Driver) -> impl Iterator<Item = (Arc<Stream>, Capture)> {
 }
 
 /// The default stream waits for blocking streams, so that it cannot be used while one of them is captured.
-fn forbid_in_capture_of_blocking(driver: &Driver, context: Handle) -> Outcome {
-    for (stream, _) in captures(driver) {
+fn forbid_in_capture_of_blocking(context: Handle) -> Outcome {
+    for (stream, _) in captures() {
         if stream.context == context && stream.flags & Stream::NON_BLOCKING == 0 {
             if let Some(capture) = &mut *stream.capture() {
                 capture.is_invalid = true;
@@ -272,7 +298,7 @@ pub(crate) fn forbid_in_capture(driver: &Driver, name: &str) -> Outcome {
         return Ok(());
     }
     let this = std::thread::current().id();
-    for (stream, capture) in captures(driver) {
+    for (stream, capture) in captures() {
         let of_thread = capture.thread == this && capture.mode != CaptureMode::Relaxed;
         let of_others = own == CaptureMode::Global && capture.mode == CaptureMode::Global;
         if of_thread || of_others {

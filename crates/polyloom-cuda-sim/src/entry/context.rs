@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 fn create(driver: &'static Driver, out: Out<Handle>, flags: c_uint, device: c_int) -> Outcome {
     checked(device)?;
     driver.check_alive()?;
-    let context = Context::create(driver, false, flags);
+    let context = Context::create(false, flags);
     context::push(Arc::clone(&context));
     out.set(context.handle)
 }
@@ -29,7 +29,7 @@ pub(super) fn synchronize(driver: &Driver) -> Outcome {
 
 /// Ends the primary context if nobody retains it, or whoever does.
 fn release_primary(driver: &Driver, is_reset: bool) -> Outcome {
-    let mut primary = driver.primary.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut primary = crate::context::PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((context, retained)) = &mut *primary else {
         return if is_reset { Ok(()) } else { Err(CudaError::INVALID_CONTEXT) };
     };
@@ -45,10 +45,10 @@ fn release_primary(driver: &Driver, is_reset: bool) -> Outcome {
 }
 
 /// The context of a handle, or the thread's current one.
-fn given_or_current(driver: &Driver, handle: Handle) -> Outcome<Arc<Context>> {
+fn given_or_current(handle: Handle) -> Outcome<Arc<Context>> {
     match handle {
         0 => context::current().ok_or(CudaError::INVALID_CONTEXT),
-        _ => driver.contexts.get(handle).map_err(|_| CudaError::INVALID_CONTEXT),
+        _ => crate::context::CONTEXTS.get(handle).map_err(|_| CudaError::INVALID_CONTEXT),
     }
 }
 
@@ -67,9 +67,9 @@ fn default_limit(number: c_uint) -> Outcome<usize> {
 }
 
 entry_points! { CONTEXT:
-    fn cuDevicePrimaryCtxRetain(out: Out<Handle>, device: c_int) [driver] {
+    fn cuDevicePrimaryCtxRetain(out: Out<Handle>, device: c_int) [_driver] {
         checked(device)?;
-        out.set(Context::retain_primary(driver).handle)
+        out.set(Context::retain_primary().handle)
     }
 
     fn cuDevicePrimaryCtxRelease_v2(device: c_int) [driver] {
@@ -82,17 +82,17 @@ entry_points! { CONTEXT:
         release_primary(driver, true)
     }
 
-    fn cuDevicePrimaryCtxSetFlags_v2(device: c_int, flags: c_uint) [driver] {
+    fn cuDevicePrimaryCtxSetFlags_v2(device: c_int, flags: c_uint) [_driver] {
         checked(device)?;
-        if let Some((context, _)) = &*driver.primary.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some((context, _)) = &*crate::context::PRIMARY.lock().unwrap_or_else(PoisonError::into_inner) {
             *context.flags.lock().unwrap_or_else(PoisonError::into_inner) = flags;
         }
         Ok(())
     }
 
-    fn cuDevicePrimaryCtxGetState(device: c_int, flags: Out<c_uint>, active: Out<c_int>) [driver] {
+    fn cuDevicePrimaryCtxGetState(device: c_int, flags: Out<c_uint>, active: Out<c_int>) [_driver] {
         checked(device)?;
-        let primary = driver.primary.lock().unwrap_or_else(PoisonError::into_inner);
+        let primary = crate::context::PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
         let set = primary.as_ref().map(|(context, _)| *context.flags.lock().unwrap_or_else(PoisonError::into_inner));
         flags.set_if_wanted(set.unwrap_or(0));
         active.set_if_wanted(c_int::from(primary.is_some()));
@@ -112,7 +112,7 @@ entry_points! { CONTEXT:
     }
 
     fn cuCtxDestroy_v2(handle: Handle) [driver] {
-        let context = driver.contexts.get(handle).map_err(|_| CudaError::INVALID_CONTEXT)?;
+        let context = crate::context::CONTEXTS.get(handle).map_err(|_| CudaError::INVALID_CONTEXT)?;
         if context.is_primary {
             return Err(CudaError::INVALID_CONTEXT);
         }
@@ -120,8 +120,8 @@ entry_points! { CONTEXT:
         Ok(())
     }
 
-    fn cuCtxPushCurrent_v2(handle: Handle) [driver] {
-        context::push(driver.contexts.get(handle).map_err(|_| CudaError::INVALID_CONTEXT)?);
+    fn cuCtxPushCurrent_v2(handle: Handle) [_driver] {
+        context::push(crate::context::CONTEXTS.get(handle).map_err(|_| CudaError::INVALID_CONTEXT)?);
         Ok(())
     }
 
@@ -130,10 +130,10 @@ entry_points! { CONTEXT:
         Ok(())
     }
 
-    fn cuCtxSetCurrent(handle: Handle) [driver] {
+    fn cuCtxSetCurrent(handle: Handle) [_driver] {
         match handle {
             0 => context::set(None),
-            _ => context::set(Some(driver.contexts.get(handle).map_err(|_| CudaError::INVALID_CONTEXT)?)),
+            _ => context::set(Some(crate::context::CONTEXTS.get(handle).map_err(|_| CudaError::INVALID_CONTEXT)?)),
         }
         Ok(())
     }
@@ -147,8 +147,8 @@ entry_points! { CONTEXT:
         device.set(0)
     }
 
-    fn cuCtxGetDevice_v2(device: Out<c_int>, handle: Handle) [driver] {
-        given_or_current(driver, handle)?;
+    fn cuCtxGetDevice_v2(device: Out<c_int>, handle: Handle) [_driver] {
+        given_or_current(handle)?;
         device.set(0)
     }
 
@@ -161,12 +161,12 @@ entry_points! { CONTEXT:
         Ok(())
     }
 
-    fn cuCtxGetId(handle: Handle, id: Out<u64>) [driver] {
-        id.set(given_or_current(driver, handle)?.stream.id)
+    fn cuCtxGetId(handle: Handle, id: Out<u64>) [_driver] {
+        id.set(given_or_current(handle)?.stream.id)
     }
 
-    fn cuCtxGetApiVersion(handle: Handle, version: Out<c_uint>) [driver] {
-        given_or_current(driver, handle)?;
+    fn cuCtxGetApiVersion(handle: Handle, version: Out<c_uint>) [_driver] {
+        given_or_current(handle)?;
         version.set(3020)
     }
 
@@ -175,7 +175,7 @@ entry_points! { CONTEXT:
     }
 
     fn cuCtxSynchronize_v2(handle: Handle) [driver] {
-        given_or_current(driver, handle)?;
+        given_or_current(handle)?;
         driver.check_alive()?;
         synchronize(driver)
     }

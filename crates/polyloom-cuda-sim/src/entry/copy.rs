@@ -14,13 +14,13 @@ use std::ffi::{c_uchar, c_uint, c_ushort};
 /// Copies in the default stream, and waits.
 fn copy_now(driver: &Driver, context: &Context, copy: CopyWork) -> Outcome {
     context.stream.submit(driver, Work::Copy(copy))?;
-    driver.order.host_waited(&driver.order.clock(&context.stream));
+    driver.order.host_waited(&driver.order.clock(context.stream.id));
     driver.flush_prints();
     Ok(())
 }
 
 fn copy_in(driver: &Driver, context: &Context, copy: CopyWork, stream: Handle) -> Outcome {
-    Stream::of(driver, context, stream)?.submit(driver, Work::Copy(copy))
+    Stream::of(context, stream)?.submit(driver, Work::Copy(copy))
 }
 
 fn plain(to: CopyPlace, from: CopyPlace, n_bytes: usize) -> CopyWork {
@@ -37,7 +37,7 @@ fn fill(
     stream: Handle,
 ) -> Outcome {
     let work = FillWork { address, pitch, value, element_bytes, width, height };
-    Stream::of(driver, context, stream)?.submit(driver, Work::Fill(work))
+    Stream::of(context, stream)?.submit(driver, Work::Fill(work))
 }
 
 entry_points! { COPY:

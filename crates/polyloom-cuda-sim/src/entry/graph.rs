@@ -22,14 +22,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Copy)]
 struct Before(In<Handle>, usize);
 
-fn add(driver: &Driver, out: Out<Handle>, graph: Handle, before: Before, work: Work) -> Outcome {
-    let node = driver.graphs.get(graph)?.add(driver, work, before.0.list(before.1)?)?;
+fn add(out: Out<Handle>, graph: Handle, before: Before, work: Work) -> Outcome {
+    let node = crate::graph::GRAPHS.get(graph)?.add(work, before.0.list(before.1)?)?;
     out.set(node.handle)
 }
 
-fn launch_of(driver: &Driver, params: &KernelNodeParams) -> Outcome<Work> {
+fn launch_of(params: &KernelNodeParams) -> Outcome<Work> {
     let handle = if params.function == 0 { params.kernel } else { params.function };
-    let function = driver.functions.get(handle)?;
+    let function = crate::module::FUNCTIONS.get(handle)?;
     let values = Launch::read_params(&function, params.params, params.extra)?;
     let KernelNodeParams { grid, block, shared_bytes, .. } = *params;
     Ok(Work::Launch(Launch { function, grid, block, shared_bytes, cooperative: false, params: values }))
@@ -63,8 +63,8 @@ fn host_of(params: &HostNodeParams) -> Outcome<Work> {
     Ok(Work::Host(HostCall { function, data: params.data }))
 }
 
-fn child_of(driver: &Driver, graph: Handle) -> Outcome<Work> {
-    Ok(Work::Child(Arc::new(driver.graphs.get(graph)?.work()?)))
+fn child_of(graph: Handle) -> Outcome<Work> {
+    Ok(Work::Child(Arc::new(crate::graph::GRAPHS.get(graph)?.work()?)))
 }
 
 /// Replaces work by other work of its kind.
@@ -76,12 +76,12 @@ fn replace(old: &mut Work, new: Work) -> Outcome {
     Ok(())
 }
 
-fn set_in_exec(driver: &Driver, exec: Handle, node: Handle, new: Work) -> Outcome {
-    driver.execs.get(exec)?.change(node, |old| replace(old, new))
+fn set_in_exec(exec: Handle, node: Handle, new: Work) -> Outcome {
+    crate::graph::EXECS.get(exec)?.change(node, |old| replace(old, new))
 }
 
-fn set_in_node(driver: &Driver, node: Handle, new: Work) -> Outcome {
-    replace(&mut driver.nodes.get(node)?.work(), new)
+fn set_in_node(node: Handle, new: Work) -> Outcome {
+    replace(&mut crate::graph::NODES.get(node)?.work(), new)
 }
 
 /// Writes a list for callers that ask for its length first.
@@ -94,20 +94,20 @@ fn write_list(all: &[Handle], list: Out<Handle>, n: Out<usize>) -> Outcome {
     list.set_all(&all[..kept])
 }
 
-fn dependencies(driver: &Driver, node: Handle, list: Out<Handle>, n: Out<usize>) -> Outcome {
-    let nodes = driver.nodes.get(node)?.dependencies().clone();
+fn dependencies(node: Handle, list: Out<Handle>, n: Out<usize>) -> Outcome {
+    let nodes = crate::graph::NODES.get(node)?.dependencies().clone();
     write_list(&nodes, list, n)
 }
 
-fn dependents(driver: &Driver, node: Handle, list: Out<Handle>, n: Out<usize>) -> Outcome {
-    let graph = driver.graphs.get(driver.nodes.get(node)?.graph)?;
+fn dependents(node: Handle, list: Out<Handle>, n: Out<usize>) -> Outcome {
+    let graph = crate::graph::GRAPHS.get(crate::graph::NODES.get(node)?.graph)?;
     let nodes = graph.nodes().into_iter().filter(|each| each.dependencies().contains(&node));
     write_list(&nodes.map(|each| each.handle).collect::<Vec<_>>(), list, n)
 }
 
-fn edges(driver: &Driver, graph: Handle, from: Out<Handle>, to: Out<Handle>, n: Out<usize>) -> Outcome {
+fn edges(graph: Handle, from: Out<Handle>, to: Out<Handle>, n: Out<usize>) -> Outcome {
     let (mut sources, mut targets) = (Vec::new(), Vec::new());
-    for node in driver.graphs.get(graph)?.nodes() {
+    for node in crate::graph::GRAPHS.get(graph)?.nodes() {
         for before in node.dependencies().iter() {
             sources.push(*before);
             targets.push(node.handle);
@@ -123,14 +123,13 @@ fn edges(driver: &Driver, graph: Handle, from: Out<Handle>, to: Out<Handle>, n: 
 }
 
 fn change_edges(
-    driver: &Driver,
     graph: Handle,
     (from, to, n): (In<Handle>, In<Handle>, usize),
     change: impl Fn(&mut Vec<Handle>, Handle),
 ) -> Outcome {
-    let graph = driver.graphs.get(graph)?;
+    let graph = crate::graph::GRAPHS.get(graph)?;
     for (from, to) in from.list(n)?.into_iter().zip(to.list(n)?) {
-        let node = driver.nodes.get(to).ok().filter(|node| node.graph == graph.handle);
+        let node = crate::graph::NODES.get(to).ok().filter(|node| node.graph == graph.handle);
         change(&mut node.ok_or(CudaError::INVALID_VALUE)?.dependencies(), from);
     }
     graph.in_order().map(|_| ())
@@ -146,12 +145,12 @@ fn disconnect(before: &mut Vec<Handle>, node: Handle) {
     before.retain(|each| *each != node);
 }
 
-fn instantiate(driver: &Driver, out: Out<Handle>, graph: Handle, flags: u64) -> Outcome {
-    out.set(GraphExec::create(driver, &*driver.graphs.get(graph)?, flags)?.handle)
+fn instantiate(out: Out<Handle>, graph: Handle, flags: u64) -> Outcome {
+    out.set(GraphExec::create(&*crate::graph::GRAPHS.get(graph)?, flags)?.handle)
 }
 
-fn update(driver: &Driver, exec: Handle, graph: Handle) -> Outcome<UpdateResult> {
-    let done = driver.execs.get(exec)?.update(&*driver.graphs.get(graph)?);
+fn update(exec: Handle, graph: Handle) -> Outcome<UpdateResult> {
+    let done = crate::graph::EXECS.get(exec)?.update(&*crate::graph::GRAPHS.get(graph)?);
     Ok(match done {
         Ok(()) => UpdateResult { result: 0, error_node: 0, error_from_node: 0 },
         Err(refusal) => UpdateResult { result: refusal.result, error_node: refusal.node, error_from_node: 0 },
@@ -170,7 +169,7 @@ fn body<T: Copy>(params: &NodeParams) -> Outcome<T> {
 fn described(driver: &Driver, params: &NodeParams, out: Out<NodeParams>) -> Outcome<Work> {
     let mut back = *params;
     let work = match params.kind {
-        node_kind::KERNEL => launch_of(driver, &body(params)?)?,
+        node_kind::KERNEL => launch_of(&body(params)?)?,
         node_kind::MEMCPY => {
             // Before the copy there are flags, and whose it is.
             let copy = In::<Copy3D>::at(params.body.as_ptr().expose_provenance() + 16);
@@ -178,13 +177,13 @@ fn described(driver: &Driver, params: &NodeParams, out: Out<NodeParams>) -> Outc
         }
         node_kind::MEMSET => fill_of(&body(params)?),
         node_kind::HOST => host_of(&body(params)?)?,
-        node_kind::GRAPH => child_of(driver, body::<Handle>(params)?)?,
+        node_kind::GRAPH => child_of(body::<Handle>(params)?)?,
         node_kind::EMPTY => Work::Nothing,
-        node_kind::EVENT_RECORD => Work::Record(driver.events.get(body(params)?)?),
-        node_kind::WAIT_EVENT => Work::Wait(driver.events.get(body(params)?)?),
+        node_kind::EVENT_RECORD => Work::Record(crate::event::EVENTS.get(body(params)?)?),
+        node_kind::WAIT_EVENT => Work::Wait(crate::event::EVENTS.get(body(params)?)?),
         node_kind::MEM_FREE => Work::Free(body(params)?),
         node_kind::CONDITIONAL => {
-            let conditional = conditional_of(driver, params)?;
+            let conditional = conditional_of(params)?;
             let graphs: Box<[Handle]> = conditional.bodies.iter().map(|graph| graph.handle).collect();
             // Callers read the list for as long as the graphs live.
             back.body[2] = Box::leak(graphs).as_ptr().expose_provenance() as u64;
@@ -196,7 +195,7 @@ fn described(driver: &Driver, params: &NodeParams, out: Out<NodeParams>) -> Outc
     Ok(work)
 }
 
-fn conditional_of(driver: &Driver, params: &NodeParams) -> Outcome<Conditional> {
+fn conditional_of(params: &NodeParams) -> Outcome<Conditional> {
     let value: DeviceAddress = params.body[0];
     let (kind, size) = (params.body[1] as u32, (params.body[1] >> 32) as usize);
     let kind = match (kind, size) {
@@ -207,18 +206,18 @@ fn conditional_of(driver: &Driver, params: &NodeParams) -> Outcome<Conditional> 
     };
     let defaults = DEFAULTS.lock().unwrap_or_else(PoisonError::into_inner);
     let default = defaults.iter().find(|(address, _)| *address == value).map(|(_, default)| *default);
-    let bodies = (0..size).map(|_| Graph::create(driver)).collect();
+    let bodies = (0..size).map(|_| Graph::create()).collect();
     Ok(Conditional { value, default, kind, bodies })
 }
 
 /// Takes references of the program's own away, and lets go of an object that has none left.
-fn release(driver: &Driver, object: Handle, count: c_uint) -> Outcome {
-    let found = driver.objects.get(object)?;
+fn release(object: Handle, count: c_uint) -> Outcome {
+    let found = crate::graph::OBJECTS.get(object)?;
     let mut references = found.own_references.lock().unwrap_or_else(PoisonError::into_inner);
     *references = references.checked_sub(count.into()).ok_or(CudaError::INVALID_VALUE)?;
     let is_last = *references == 0;
     drop(references);
-    if is_last { driver.objects.remove(object).map(|_| ()) } else { Ok(()) }
+    if is_last { crate::graph::OBJECTS.remove(object).map(|_| ()) } else { Ok(()) }
 }
 
 fn owner() -> Handle {
@@ -226,20 +225,20 @@ fn owner() -> Handle {
 }
 
 entry_points! { GRAPH:
-    fn cuGraphCreate(out: Out<Handle>, _flags: c_uint) [driver] {
-        out.set(Graph::create(driver).handle)
+    fn cuGraphCreate(out: Out<Handle>, _flags: c_uint) [_driver] {
+        out.set(Graph::create().handle)
     }
 
-    fn cuGraphDestroy(graph: Handle) [driver] {
-        Graph::destroy(driver, graph)
+    fn cuGraphDestroy(graph: Handle) [_driver] {
+        Graph::destroy(graph)
     }
 
-    fn cuGraphClone(out: Out<Handle>, graph: Handle) [driver] {
-        out.set(driver.graphs.get(graph)?.duplicate(driver)?.handle)
+    fn cuGraphClone(out: Out<Handle>, graph: Handle) [_driver] {
+        out.set(crate::graph::GRAPHS.get(graph)?.duplicate()?.handle)
     }
 
-    fn cuGraphNodeFindInClone(out: Out<Handle>, original: Handle, clone: Handle) [driver] {
-        let nodes = driver.graphs.get(clone)?.nodes();
+    fn cuGraphNodeFindInClone(out: Out<Handle>, original: Handle, clone: Handle) [_driver] {
+        let nodes = crate::graph::GRAPHS.get(clone)?.nodes();
         let found = nodes.iter().find(|node| node.original == Some(original)).ok_or(CudaError::INVALID_VALUE)?;
         out.set(found.handle)
     }
@@ -250,9 +249,9 @@ entry_points! { GRAPH:
         before: In<Handle>,
         n: usize,
         params: In<KernelNodeParamsV1>,
-    ) [driver] {
-        let work = launch_of(driver, &of_v1(params.get()?))?;
-        add(driver, out, graph, Before(before, n), work)
+    ) [_driver] {
+        let work = launch_of(&of_v1(params.get()?))?;
+        add(out, graph, Before(before, n), work)
     }
 
     fn cuGraphAddKernelNode_v2(
@@ -261,9 +260,9 @@ entry_points! { GRAPH:
         before: In<Handle>,
         n: usize,
         params: In<KernelNodeParams>,
-    ) [driver] {
-        let work = launch_of(driver, &params.get()?)?;
-        add(driver, out, graph, Before(before, n), work)
+    ) [_driver] {
+        let work = launch_of(&params.get()?)?;
+        add(out, graph, Before(before, n), work)
     }
 
     fn cuGraphAddMemcpyNode(
@@ -275,7 +274,7 @@ entry_points! { GRAPH:
         _context: Handle,
     ) [driver] {
         let work = copy_of(driver, params)?;
-        add(driver, out, graph, Before(before, n), work)
+        add(out, graph, Before(before, n), work)
     }
 
     fn cuGraphAddMemsetNode(
@@ -285,9 +284,9 @@ entry_points! { GRAPH:
         n: usize,
         params: In<MemsetNodeParams>,
         _context: Handle,
-    ) [driver] {
+    ) [_driver] {
         let work = fill_of(&params.get()?);
-        add(driver, out, graph, Before(before, n), work)
+        add(out, graph, Before(before, n), work)
     }
 
     fn cuGraphAddHostNode(
@@ -296,9 +295,9 @@ entry_points! { GRAPH:
         before: In<Handle>,
         n: usize,
         params: In<HostNodeParams>,
-    ) [driver] {
+    ) [_driver] {
         let work = host_of(&params.get()?)?;
-        add(driver, out, graph, Before(before, n), work)
+        add(out, graph, Before(before, n), work)
     }
 
     fn cuGraphAddChildGraphNode(
@@ -307,13 +306,13 @@ entry_points! { GRAPH:
         before: In<Handle>,
         n: usize,
         child: Handle,
-    ) [driver] {
-        let work = child_of(driver, child)?;
-        add(driver, out, graph, Before(before, n), work)
+    ) [_driver] {
+        let work = child_of(child)?;
+        add(out, graph, Before(before, n), work)
     }
 
-    fn cuGraphAddEmptyNode(out: Out<Handle>, graph: Handle, before: In<Handle>, n: usize) [driver] {
-        add(driver, out, graph, Before(before, n), Work::Nothing)
+    fn cuGraphAddEmptyNode(out: Out<Handle>, graph: Handle, before: In<Handle>, n: usize) [_driver] {
+        add(out, graph, Before(before, n), Work::Nothing)
     }
 
     fn cuGraphAddEventRecordNode(
@@ -322,9 +321,9 @@ entry_points! { GRAPH:
         before: In<Handle>,
         n: usize,
         event: Handle,
-    ) [driver] {
-        let work = Work::Record(driver.events.get(event)?);
-        add(driver, out, graph, Before(before, n), work)
+    ) [_driver] {
+        let work = Work::Record(crate::event::EVENTS.get(event)?);
+        add(out, graph, Before(before, n), work)
     }
 
     fn cuGraphAddEventWaitNode(
@@ -333,9 +332,9 @@ entry_points! { GRAPH:
         before: In<Handle>,
         n: usize,
         event: Handle,
-    ) [driver] {
-        let work = Work::Wait(driver.events.get(event)?);
-        add(driver, out, graph, Before(before, n), work)
+    ) [_driver] {
+        let work = Work::Wait(crate::event::EVENTS.get(event)?);
+        add(out, graph, Before(before, n), work)
     }
 
     fn cuGraphAddMemAllocNode(
@@ -348,7 +347,7 @@ entry_points! { GRAPH:
         let mut given = params.get()?;
         given.address = driver.memory.alloc(owner(), given.n_bytes, BlockKind::Device)?;
         params.set(given)?;
-        add(driver, out, graph, Before(before, n), Work::Alloc(given.address, given.n_bytes))
+        add(out, graph, Before(before, n), Work::Alloc(given.address, given.n_bytes))
     }
 
     fn cuGraphAddMemFreeNode(
@@ -359,7 +358,7 @@ entry_points! { GRAPH:
         address: DeviceAddress,
     ) [driver] {
         driver.memory.block_at(address).ok_or(CudaError::INVALID_VALUE)?;
-        add(driver, out, graph, Before(before, n), Work::Free(address))
+        add(out, graph, Before(before, n), Work::Free(address))
     }
 
     fn cuGraphAddNode(
@@ -370,7 +369,7 @@ entry_points! { GRAPH:
         params: Out<NodeParams>,
     ) [driver] {
         let work = described(driver, &params.get()?, params)?;
-        add(driver, out, graph, Before(before, n), work)
+        add(out, graph, Before(before, n), work)
     }
 
     fn cuGraphAddNode_v2(
@@ -382,7 +381,7 @@ entry_points! { GRAPH:
         params: Out<NodeParams>,
     ) [driver] {
         let work = described(driver, &params.get()?, params)?;
-        add(driver, out, graph, Before(before, n), work)
+        add(out, graph, Before(before, n), work)
     }
 
     fn cuGraphConditionalHandleCreate(
@@ -392,7 +391,7 @@ entry_points! { GRAPH:
         default: c_uint,
         flags: c_uint,
     ) [driver] {
-        driver.graphs.get(graph)?;
+        crate::graph::GRAPHS.get(graph)?;
         // Kernels write the value there: the handle is its address.
         let address = driver.memory.alloc(owner(), 8, BlockKind::Device)?;
         let bytes = default.to_le_bytes();
@@ -404,24 +403,24 @@ entry_points! { GRAPH:
         out.set(address)
     }
 
-    fn cuGraphDestroyNode(node: Handle) [driver] {
-        let graph = driver.graphs.get(driver.nodes.get(node)?.graph)?;
-        graph.remove(driver, node)
+    fn cuGraphDestroyNode(node: Handle) [_driver] {
+        let graph = crate::graph::GRAPHS.get(crate::graph::NODES.get(node)?.graph)?;
+        graph.remove(node)
     }
 
-    fn cuGraphGetNodes(graph: Handle, nodes: Out<Handle>, n: Out<usize>) [driver] {
-        let all: Vec<Handle> = driver.graphs.get(graph)?.nodes().iter().map(|node| node.handle).collect();
+    fn cuGraphGetNodes(graph: Handle, nodes: Out<Handle>, n: Out<usize>) [_driver] {
+        let all: Vec<Handle> = crate::graph::GRAPHS.get(graph)?.nodes().iter().map(|node| node.handle).collect();
         write_list(&all, nodes, n)
     }
 
-    fn cuGraphGetRootNodes(graph: Handle, nodes: Out<Handle>, n: Out<usize>) [driver] {
-        let all = driver.graphs.get(graph)?.nodes();
+    fn cuGraphGetRootNodes(graph: Handle, nodes: Out<Handle>, n: Out<usize>) [_driver] {
+        let all = crate::graph::GRAPHS.get(graph)?.nodes();
         let roots = all.iter().filter(|node| node.dependencies().is_empty());
         write_list(&roots.map(|node| node.handle).collect::<Vec<_>>(), nodes, n)
     }
 
-    fn cuGraphGetEdges(graph: Handle, from: Out<Handle>, to: Out<Handle>, n: Out<usize>) [driver] {
-        edges(driver, graph, from, to, n)
+    fn cuGraphGetEdges(graph: Handle, from: Out<Handle>, to: Out<Handle>, n: Out<usize>) [_driver] {
+        edges(graph, from, to, n)
     }
 
     fn cuGraphGetEdges_v2(
@@ -430,12 +429,12 @@ entry_points! { GRAPH:
         to: Out<Handle>,
         _data: Out<EdgeData>,
         n: Out<usize>,
-    ) [driver] {
-        edges(driver, graph, from, to, n)
+    ) [_driver] {
+        edges(graph, from, to, n)
     }
 
-    fn cuGraphAddDependencies(graph: Handle, from: In<Handle>, to: In<Handle>, n: usize) [driver] {
-        change_edges(driver, graph, (from, to, n), connect)
+    fn cuGraphAddDependencies(graph: Handle, from: In<Handle>, to: In<Handle>, n: usize) [_driver] {
+        change_edges(graph, (from, to, n), connect)
     }
 
     fn cuGraphAddDependencies_v2(
@@ -444,12 +443,12 @@ entry_points! { GRAPH:
         to: In<Handle>,
         _data: In<EdgeData>,
         n: usize,
-    ) [driver] {
-        change_edges(driver, graph, (from, to, n), connect)
+    ) [_driver] {
+        change_edges(graph, (from, to, n), connect)
     }
 
-    fn cuGraphRemoveDependencies(graph: Handle, from: In<Handle>, to: In<Handle>, n: usize) [driver] {
-        change_edges(driver, graph, (from, to, n), disconnect)
+    fn cuGraphRemoveDependencies(graph: Handle, from: In<Handle>, to: In<Handle>, n: usize) [_driver] {
+        change_edges(graph, (from, to, n), disconnect)
     }
 
     fn cuGraphRemoveDependencies_v2(
@@ -458,20 +457,20 @@ entry_points! { GRAPH:
         to: In<Handle>,
         _data: In<EdgeData>,
         n: usize,
-    ) [driver] {
-        change_edges(driver, graph, (from, to, n), disconnect)
+    ) [_driver] {
+        change_edges(graph, (from, to, n), disconnect)
     }
 
-    fn cuGraphNodeGetType(node: Handle, kind: Out<c_uint>) [driver] {
-        kind.set(driver.nodes.get(node)?.kind())
+    fn cuGraphNodeGetType(node: Handle, kind: Out<c_uint>) [_driver] {
+        kind.set(crate::graph::NODES.get(node)?.kind())
     }
 
-    fn cuGraphNodeGetContainingGraph(node: Handle, graph: Out<Handle>) [driver] {
-        graph.set(driver.nodes.get(node)?.graph)
+    fn cuGraphNodeGetContainingGraph(node: Handle, graph: Out<Handle>) [_driver] {
+        graph.set(crate::graph::NODES.get(node)?.graph)
     }
 
-    fn cuGraphNodeGetDependencies(node: Handle, nodes: Out<Handle>, n: Out<usize>) [driver] {
-        dependencies(driver, node, nodes, n)
+    fn cuGraphNodeGetDependencies(node: Handle, nodes: Out<Handle>, n: Out<usize>) [_driver] {
+        dependencies(node, nodes, n)
     }
 
     fn cuGraphNodeGetDependencies_v2(
@@ -479,12 +478,12 @@ entry_points! { GRAPH:
         nodes: Out<Handle>,
         _data: Out<EdgeData>,
         n: Out<usize>,
-    ) [driver] {
-        dependencies(driver, node, nodes, n)
+    ) [_driver] {
+        dependencies(node, nodes, n)
     }
 
-    fn cuGraphNodeGetDependentNodes(node: Handle, nodes: Out<Handle>, n: Out<usize>) [driver] {
-        dependents(driver, node, nodes, n)
+    fn cuGraphNodeGetDependentNodes(node: Handle, nodes: Out<Handle>, n: Out<usize>) [_driver] {
+        dependents(node, nodes, n)
     }
 
     fn cuGraphNodeGetDependentNodes_v2(
@@ -492,74 +491,74 @@ entry_points! { GRAPH:
         nodes: Out<Handle>,
         _data: Out<EdgeData>,
         n: Out<usize>,
-    ) [driver] {
-        dependents(driver, node, nodes, n)
+    ) [_driver] {
+        dependents(node, nodes, n)
     }
 
-    fn cuGraphKernelNodeGetParams(node: Handle, params: Out<KernelNodeParamsV1>) [driver] {
+    fn cuGraphKernelNodeGetParams(node: Handle, params: Out<KernelNodeParamsV1>) [_driver] {
         let KernelNodeParams { function, grid, block, shared_bytes, params: values, extra, .. } =
-            shown(&*driver.nodes.get(node)?)?;
+            shown(&*crate::graph::NODES.get(node)?)?;
         params.set(KernelNodeParamsV1 { function, grid, block, shared_bytes, params: values, extra })
     }
 
-    fn cuGraphKernelNodeGetParams_v2(node: Handle, params: Out<KernelNodeParams>) [driver] {
-        params.set(shown(&*driver.nodes.get(node)?)?)
+    fn cuGraphKernelNodeGetParams_v2(node: Handle, params: Out<KernelNodeParams>) [_driver] {
+        params.set(shown(&*crate::graph::NODES.get(node)?)?)
     }
 
-    fn cuGraphKernelNodeSetParams(node: Handle, params: In<KernelNodeParamsV1>) [driver] {
-        set_in_node(driver, node, launch_of(driver, &of_v1(params.get()?))?)
+    fn cuGraphKernelNodeSetParams(node: Handle, params: In<KernelNodeParamsV1>) [_driver] {
+        set_in_node(node, launch_of(&of_v1(params.get()?))?)
     }
 
-    fn cuGraphKernelNodeSetParams_v2(node: Handle, params: In<KernelNodeParams>) [driver] {
-        set_in_node(driver, node, launch_of(driver, &params.get()?)?)
+    fn cuGraphKernelNodeSetParams_v2(node: Handle, params: In<KernelNodeParams>) [_driver] {
+        set_in_node(node, launch_of(&params.get()?)?)
     }
 
-    fn cuGraphKernelNodeCopyAttributes(to: Handle, from: Handle) [driver] {
-        driver.nodes.get(to)?;
-        driver.nodes.get(from).map(|_| ())
+    fn cuGraphKernelNodeCopyAttributes(to: Handle, from: Handle) [_driver] {
+        crate::graph::NODES.get(to)?;
+        crate::graph::NODES.get(from).map(|_| ())
     }
 
-    fn cuGraphKernelNodeGetAttribute(node: Handle, _number: c_uint, value: Out<[u64; 8]>) [driver] {
-        driver.nodes.get(node)?;
+    fn cuGraphKernelNodeGetAttribute(node: Handle, _number: c_uint, value: Out<[u64; 8]>) [_driver] {
+        crate::graph::NODES.get(node)?;
         value.set([0; 8])
     }
 
-    fn cuGraphKernelNodeSetAttribute(node: Handle, _number: c_uint, _value: In<[u64; 8]>) [driver] {
-        driver.nodes.get(node).map(|_| ())
+    fn cuGraphKernelNodeSetAttribute(node: Handle, _number: c_uint, _value: In<[u64; 8]>) [_driver] {
+        crate::graph::NODES.get(node).map(|_| ())
     }
 
     fn cuGraphMemcpyNodeSetParams(node: Handle, params: In<Copy3D>) [driver] {
-        set_in_node(driver, node, copy_of(driver, params)?)
+        set_in_node(node, copy_of(driver, params)?)
     }
 
-    fn cuGraphMemsetNodeSetParams(node: Handle, params: In<MemsetNodeParams>) [driver] {
-        set_in_node(driver, node, fill_of(&params.get()?))
+    fn cuGraphMemsetNodeSetParams(node: Handle, params: In<MemsetNodeParams>) [_driver] {
+        set_in_node(node, fill_of(&params.get()?))
     }
 
-    fn cuGraphMemsetNodeGetParams(node: Handle, params: Out<MemsetNodeParams>) [driver] {
-        let Work::Fill(fill) = driver.nodes.get(node)?.work().clone() else { return Err(CudaError::INVALID_VALUE) };
+    fn cuGraphMemsetNodeGetParams(node: Handle, params: Out<MemsetNodeParams>) [_driver] {
+        let Work::Fill(fill) = crate::graph::NODES.get(node)?.work().clone() else { return Err(CudaError::INVALID_VALUE) };
         let FillWork { address, pitch, value, element_bytes, width, height } = fill;
         params.set(MemsetNodeParams { address, pitch, value, element_bytes, width, height })
     }
 
-    fn cuGraphHostNodeSetParams(node: Handle, params: In<HostNodeParams>) [driver] {
-        set_in_node(driver, node, host_of(&params.get()?)?)
+    fn cuGraphHostNodeSetParams(node: Handle, params: In<HostNodeParams>) [_driver] {
+        set_in_node(node, host_of(&params.get()?)?)
     }
 
-    fn cuGraphMemAllocNodeGetParams(node: Handle, params: Out<AllocNodeParams>) [driver] {
-        let Work::Alloc(address, n_bytes) = *driver.nodes.get(node)?.work() else {
+    fn cuGraphMemAllocNodeGetParams(node: Handle, params: Out<AllocNodeParams>) [_driver] {
+        let Work::Alloc(address, n_bytes) = *crate::graph::NODES.get(node)?.work() else {
             return Err(CudaError::INVALID_VALUE);
         };
         params.set(AllocNodeParams::of_device(address, n_bytes))
     }
 
-    fn cuGraphMemFreeNodeGetParams(node: Handle, address: Out<DeviceAddress>) [driver] {
-        let Work::Free(freed) = *driver.nodes.get(node)?.work() else { return Err(CudaError::INVALID_VALUE) };
+    fn cuGraphMemFreeNodeGetParams(node: Handle, address: Out<DeviceAddress>) [_driver] {
+        let Work::Free(freed) = *crate::graph::NODES.get(node)?.work() else { return Err(CudaError::INVALID_VALUE) };
         address.set(freed)
     }
 
-    fn cuGraphInstantiateWithFlags(out: Out<Handle>, graph: Handle, flags: u64) [driver] {
-        instantiate(driver, out, graph, flags)
+    fn cuGraphInstantiateWithFlags(out: Out<Handle>, graph: Handle, flags: u64) [_driver] {
+        instantiate(out, graph, flags)
     }
 
     fn cuGraphInstantiate_v2(
@@ -568,25 +567,25 @@ entry_points! { GRAPH:
         error_node: Out<Handle>,
         _log: Out<c_char>,
         _room: usize,
-    ) [driver] {
+    ) [_driver] {
         error_node.set_if_wanted(0);
-        instantiate(driver, out, graph, 0)
+        instantiate(out, graph, 0)
     }
 
-    fn cuGraphInstantiateWithParams(out: Out<Handle>, graph: Handle, params: Out<InstantiateParams>) [driver] {
+    fn cuGraphInstantiateWithParams(out: Out<Handle>, graph: Handle, params: Out<InstantiateParams>) [_driver] {
         let given = params.get()?;
-        let made = instantiate(driver, out, graph, given.flags);
+        let made = instantiate(out, graph, given.flags);
         params.set(InstantiateParams { error_node: 0, result: c_uint::from(made.is_err()), ..given })?;
         made
     }
 
-    fn cuGraphUpload(exec: Handle, stream: Handle) [driver, context] {
-        Stream::of(driver, &context, stream)?;
-        driver.execs.get(exec).map(|_| ())
+    fn cuGraphUpload(exec: Handle, stream: Handle) [_driver, context] {
+        Stream::of(&context, stream)?;
+        crate::graph::EXECS.get(exec).map(|_| ())
     }
 
     fn cuGraphLaunch(exec: Handle, stream: Handle) [driver, context] {
-        let (exec, stream) = (driver.execs.get(exec)?, Stream::of(driver, &context, stream)?);
+        let (exec, stream) = (crate::graph::EXECS.get(exec)?, Stream::of(&context, stream)?);
         if stream.capture().is_some() {
             let steps = exec.steps().clone();
             let enabled = steps.into_iter().filter(|step| step.is_enabled).map(|step| step.work);
@@ -595,37 +594,37 @@ entry_points! { GRAPH:
         stream.run(driver, || exec.run(driver))
     }
 
-    fn cuGraphExecDestroy(exec: Handle) [driver] {
-        driver.execs.remove(exec).map(|_| ())
+    fn cuGraphExecDestroy(exec: Handle) [_driver] {
+        crate::graph::EXECS.remove(exec).map(|_| ())
     }
 
-    fn cuGraphExecGetFlags(exec: Handle, flags: Out<u64>) [driver] {
-        flags.set(driver.execs.get(exec)?.flags)
+    fn cuGraphExecGetFlags(exec: Handle, flags: Out<u64>) [_driver] {
+        flags.set(crate::graph::EXECS.get(exec)?.flags)
     }
 
-    fn cuGraphExecUpdate(exec: Handle, graph: Handle, error_node: Out<Handle>, result: Out<c_uint>) [driver] {
-        let done = update(driver, exec, graph)?;
+    fn cuGraphExecUpdate(exec: Handle, graph: Handle, error_node: Out<Handle>, result: Out<c_uint>) [_driver] {
+        let done = update(exec, graph)?;
         error_node.set_if_wanted(done.error_node);
         result.set_if_wanted(done.result);
         if done.result == 0 { Ok(()) } else { Err(CudaError::GRAPH_EXEC_UPDATE_FAILURE) }
     }
 
-    fn cuGraphExecUpdate_v2(exec: Handle, graph: Handle, result: Out<UpdateResult>) [driver] {
-        let done = update(driver, exec, graph)?;
+    fn cuGraphExecUpdate_v2(exec: Handle, graph: Handle, result: Out<UpdateResult>) [_driver] {
+        let done = update(exec, graph)?;
         result.set_if_wanted(done);
         if done.result == 0 { Ok(()) } else { Err(CudaError::GRAPH_EXEC_UPDATE_FAILURE) }
     }
 
-    fn cuGraphExecKernelNodeSetParams(exec: Handle, node: Handle, params: In<KernelNodeParamsV1>) [driver] {
-        set_in_exec(driver, exec, node, launch_of(driver, &of_v1(params.get()?))?)
+    fn cuGraphExecKernelNodeSetParams(exec: Handle, node: Handle, params: In<KernelNodeParamsV1>) [_driver] {
+        set_in_exec(exec, node, launch_of(&of_v1(params.get()?))?)
     }
 
-    fn cuGraphExecKernelNodeSetParams_v2(exec: Handle, node: Handle, params: In<KernelNodeParams>) [driver] {
-        set_in_exec(driver, exec, node, launch_of(driver, &params.get()?)?)
+    fn cuGraphExecKernelNodeSetParams_v2(exec: Handle, node: Handle, params: In<KernelNodeParams>) [_driver] {
+        set_in_exec(exec, node, launch_of(&params.get()?)?)
     }
 
     fn cuGraphExecMemcpyNodeSetParams(exec: Handle, node: Handle, params: In<Copy3D>, _context: Handle) [driver] {
-        set_in_exec(driver, exec, node, copy_of(driver, params)?)
+        set_in_exec(exec, node, copy_of(driver, params)?)
     }
 
     fn cuGraphExecMemsetNodeSetParams(
@@ -633,36 +632,36 @@ entry_points! { GRAPH:
         node: Handle,
         params: In<MemsetNodeParams>,
         _context: Handle,
-    ) [driver] {
-        set_in_exec(driver, exec, node, fill_of(&params.get()?))
+    ) [_driver] {
+        set_in_exec(exec, node, fill_of(&params.get()?))
     }
 
-    fn cuGraphExecHostNodeSetParams(exec: Handle, node: Handle, params: In<HostNodeParams>) [driver] {
-        set_in_exec(driver, exec, node, host_of(&params.get()?)?)
+    fn cuGraphExecHostNodeSetParams(exec: Handle, node: Handle, params: In<HostNodeParams>) [_driver] {
+        set_in_exec(exec, node, host_of(&params.get()?)?)
     }
 
-    fn cuGraphExecChildGraphNodeSetParams(exec: Handle, node: Handle, child: Handle) [driver] {
-        set_in_exec(driver, exec, node, child_of(driver, child)?)
+    fn cuGraphExecChildGraphNodeSetParams(exec: Handle, node: Handle, child: Handle) [_driver] {
+        set_in_exec(exec, node, child_of(child)?)
     }
 
-    fn cuGraphExecEventRecordNodeSetEvent(exec: Handle, node: Handle, event: Handle) [driver] {
-        set_in_exec(driver, exec, node, Work::Record(driver.events.get(event)?))
+    fn cuGraphExecEventRecordNodeSetEvent(exec: Handle, node: Handle, event: Handle) [_driver] {
+        set_in_exec(exec, node, Work::Record(crate::event::EVENTS.get(event)?))
     }
 
-    fn cuGraphExecEventWaitNodeSetEvent(exec: Handle, node: Handle, event: Handle) [driver] {
-        set_in_exec(driver, exec, node, Work::Wait(driver.events.get(event)?))
+    fn cuGraphExecEventWaitNodeSetEvent(exec: Handle, node: Handle, event: Handle) [_driver] {
+        set_in_exec(exec, node, Work::Wait(crate::event::EVENTS.get(event)?))
     }
 
-    fn cuGraphNodeSetEnabled(exec: Handle, node: Handle, enabled: c_uint) [driver] {
-        let exec = driver.execs.get(exec)?;
+    fn cuGraphNodeSetEnabled(exec: Handle, node: Handle, enabled: c_uint) [_driver] {
+        let exec = crate::graph::EXECS.get(exec)?;
         let mut steps = exec.steps();
         let step = steps.iter_mut().find(|step| step.node == node).ok_or(CudaError::INVALID_VALUE)?;
         step.is_enabled = enabled != 0;
         Ok(())
     }
 
-    fn cuGraphNodeGetEnabled(exec: Handle, node: Handle, enabled: Out<c_uint>) [driver] {
-        let exec = driver.execs.get(exec)?;
+    fn cuGraphNodeGetEnabled(exec: Handle, node: Handle, enabled: Out<c_uint>) [_driver] {
+        let exec = crate::graph::EXECS.get(exec)?;
         let steps = exec.steps();
         let step = steps.iter().find(|step| step.node == node).ok_or(CudaError::INVALID_VALUE)?;
         enabled.set(c_uint::from(step.is_enabled))
@@ -674,32 +673,32 @@ entry_points! { GRAPH:
         end: Option<extern "C" fn(*mut c_void)>,
         count: c_uint,
         _flags: c_uint,
-    ) [driver] {
+    ) [_driver] {
         let function = end.filter(|_| count > 0).ok_or(CudaError::INVALID_VALUE)?;
         let handle = new_handle();
-        driver.objects.insert(handle, UserObject::new(HostCall { function, data }, count.into()));
+        crate::graph::OBJECTS.insert(handle, UserObject::new(HostCall { function, data }, count.into()));
         out.set(handle)
     }
 
-    fn cuUserObjectRetain(object: Handle, count: c_uint) [driver] {
-        let found = driver.objects.get(object)?;
+    fn cuUserObjectRetain(object: Handle, count: c_uint) [_driver] {
+        let found = crate::graph::OBJECTS.get(object)?;
         *found.own_references.lock().unwrap_or_else(PoisonError::into_inner) += u64::from(count);
         Ok(())
     }
 
-    fn cuUserObjectRelease(object: Handle, count: c_uint) [driver] {
-        release(driver, object, count)
+    fn cuUserObjectRelease(object: Handle, count: c_uint) [_driver] {
+        release(object, count)
     }
 
-    fn cuGraphRetainUserObject(graph: Handle, object: Handle, count: c_uint, flags: c_uint) [driver] {
-        let (graph, found) = (driver.graphs.get(graph)?, driver.objects.get(object)?);
+    fn cuGraphRetainUserObject(graph: Handle, object: Handle, count: c_uint, flags: c_uint) [_driver] {
+        let (graph, found) = (crate::graph::GRAPHS.get(graph)?, crate::graph::OBJECTS.get(object)?);
         graph.objects().extend((0..count).map(|_| Arc::clone(&found)));
         // The graph takes the program's own references over.
-        if flags == 1 { release(driver, object, count) } else { Ok(()) }
+        if flags == 1 { release(object, count) } else { Ok(()) }
     }
 
-    fn cuGraphReleaseUserObject(graph: Handle, object: Handle, count: c_uint) [driver] {
-        let (graph, found) = (driver.graphs.get(graph)?, driver.objects.get(object)?);
+    fn cuGraphReleaseUserObject(graph: Handle, object: Handle, count: c_uint) [_driver] {
+        let (graph, found) = (crate::graph::GRAPHS.get(graph)?, crate::graph::OBJECTS.get(object)?);
         for _ in 0..count {
             let mut objects = graph.objects();
             let index = objects.iter().position(|each| Arc::ptr_eq(each, &found)).ok_or(CudaError::INVALID_VALUE)?;

@@ -23,8 +23,8 @@ fn launch(
     (params, extra): (usize, usize),
     cooperative: bool,
 ) -> Outcome {
-    let function = driver.functions.get(function)?;
-    let stream = Stream::of(driver, context, stream)?;
+    let function = crate::module::FUNCTIONS.get(function)?;
+    let stream = Stream::of(context, stream)?;
     let params = Launch::read_params(&function, params, extra)?;
     stream.submit(driver, Work::Launch(Launch { function, grid, block, shared_bytes, cooperative, params }))
 }
@@ -97,7 +97,7 @@ entry_points! { LAUNCH:
 
     fn cuLaunchHostFunc(stream: Handle, function: Option<extern "C" fn(*mut c_void)>, data: usize) [driver, context] {
         let function = function.ok_or(CudaError::INVALID_VALUE)?;
-        Stream::of(driver, &context, stream)?.submit(driver, Work::Host(HostCall { function, data }))
+        Stream::of(&context, stream)?.submit(driver, Work::Host(HostCall { function, data }))
     }
 
     fn cuStreamAddCallback(
@@ -110,7 +110,7 @@ entry_points! { LAUNCH:
         if flags != 0 {
             return Err(CudaError::INVALID_VALUE);
         }
-        let found = Stream::of(driver, &context, stream)?;
+        let found = Stream::of(&context, stream)?;
         if found.capture().is_some() {
             return Err(CudaError::STREAM_CAPTURE_UNSUPPORTED);
         }

@@ -19,19 +19,19 @@ use std::sync::{Arc, OnceLock, PoisonError};
 const PITCH: usize = 512;
 
 /// The pool that the device has from the start.
-fn default_pool(driver: &Driver) -> Handle {
+fn default_pool() -> Handle {
     static DEFAULT: OnceLock<Handle> = OnceLock::new();
     *DEFAULT.get_or_init(|| {
         let handle = new_handle();
-        driver.pools.insert(handle, Pool::new(handle, 0));
+        crate::memory::POOLS.insert(handle, Pool::new(handle, 0));
         handle
     })
 }
 
 /// The pool that allocations which name none are of.
-fn current_pool(driver: &Driver) -> Outcome<Arc<Pool>> {
+fn current_pool() -> Outcome<Arc<Pool>> {
     let chosen = CURRENT_POOL.load(Relaxed);
-    driver.pools.get(if chosen == 0 { default_pool(driver) } else { chosen })
+    crate::memory::POOLS.get(if chosen == 0 { default_pool() } else { chosen })
 }
 
 static CURRENT_POOL: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
@@ -43,7 +43,7 @@ fn alloc_in_stream(
     pool: &Pool,
     (n_bytes, stream): (usize, Handle),
 ) -> Outcome<DeviceAddress> {
-    let stream = Stream::of(driver, context, stream)?;
+    let stream = Stream::of(context, stream)?;
     let address = pool.alloc(driver, context.handle, n_bytes)?;
     if stream.capture().is_some() {
         stream.submit(driver, Work::Alloc(address, n_bytes))?;
@@ -202,7 +202,7 @@ entry_points! { MEMORY:
     }
 
     fn cuMemAllocAsync(out: Out<DeviceAddress>, n_bytes: usize, stream: Handle) [driver, context] {
-        out.set(alloc_in_stream(driver, &context, &*current_pool(driver)?, (n_bytes, stream))?)
+        out.set(alloc_in_stream(driver, &context, &*current_pool()?, (n_bytes, stream))?)
     }
 
     fn cuMemAllocFromPoolAsync(
@@ -211,39 +211,39 @@ entry_points! { MEMORY:
         pool: Handle,
         stream: Handle,
     ) [driver, context] {
-        out.set(alloc_in_stream(driver, &context, &*driver.pools.get(pool)?, (n_bytes, stream))?)
+        out.set(alloc_in_stream(driver, &context, &*crate::memory::POOLS.get(pool)?, (n_bytes, stream))?)
     }
 
     fn cuMemFreeAsync(address: DeviceAddress, stream: Handle) [driver, context] {
         if address == 0 {
             return Err(CudaError::INVALID_VALUE);
         }
-        Stream::of(driver, &context, stream)?.submit(driver, Work::Free(address))
+        Stream::of(&context, stream)?.submit(driver, Work::Free(address))
     }
 
-    fn cuMemPoolCreate(out: Out<Handle>, properties: In<PoolProperties>) [driver] {
+    fn cuMemPoolCreate(out: Out<Handle>, properties: In<PoolProperties>) [_driver] {
         let properties = properties.get()?;
         let handle = new_handle();
-        driver.pools.insert(handle, Pool::new(handle, properties.max_bytes as u64));
+        crate::memory::POOLS.insert(handle, Pool::new(handle, properties.max_bytes as u64));
         out.set(handle)
     }
 
-    fn cuMemPoolDestroy(pool: Handle) [driver] {
-        if pool == default_pool(driver) {
+    fn cuMemPoolDestroy(pool: Handle) [_driver] {
+        if pool == default_pool() {
             return Err(CudaError::INVALID_VALUE);
         }
-        driver.pools.remove(pool)?;
+        crate::memory::POOLS.remove(pool)?;
         // The device goes back to the pool it had first.
         let _ = CURRENT_POOL.compare_exchange(pool, 0, Relaxed, Relaxed);
         Ok(())
     }
 
-    fn cuMemPoolTrimTo(pool: Handle, _keep: usize) [driver] {
-        driver.pools.get(pool).map(|_| ())
+    fn cuMemPoolTrimTo(pool: Handle, _keep: usize) [_driver] {
+        crate::memory::POOLS.get(pool).map(|_| ())
     }
 
-    fn cuMemPoolGetAttribute(pool: Handle, number: c_uint, value: Out<c_void>) [driver] {
-        let pool = driver.pools.get(pool)?;
+    fn cuMemPoolGetAttribute(pool: Handle, number: c_uint, value: Out<c_void>) [_driver] {
+        let pool = crate::memory::POOLS.get(pool)?;
         match number {
             pool_attribute::RELEASE_THRESHOLD => value.set_as(pool.release_threshold.load(Relaxed)),
             pool_attribute::RESERVED | pool_attribute::USED => value.set_as(pool.used.load(Relaxed)),
@@ -258,8 +258,8 @@ entry_points! { MEMORY:
         }
     }
 
-    fn cuMemPoolSetAttribute(pool: Handle, number: c_uint, value: Out<c_void>) [driver] {
-        let pool = driver.pools.get(pool)?;
+    fn cuMemPoolSetAttribute(pool: Handle, number: c_uint, value: Out<c_void>) [_driver] {
+        let pool = crate::memory::POOLS.get(pool)?;
         match number {
             pool_attribute::RELEASE_THRESHOLD => {
                 pool.release_threshold.store(value.get_as()?, Relaxed);
@@ -278,28 +278,28 @@ entry_points! { MEMORY:
         }
     }
 
-    fn cuMemPoolSetAccess(pool: Handle, _map: In<c_void>, _n: usize) [driver] {
-        driver.pools.get(pool).map(|_| ())
+    fn cuMemPoolSetAccess(pool: Handle, _map: In<c_void>, _n: usize) [_driver] {
+        crate::memory::POOLS.get(pool).map(|_| ())
     }
 
-    fn cuMemPoolGetAccess(flags: Out<c_uint>, pool: Handle, _location: In<MemoryLocation>) [driver] {
-        driver.pools.get(pool)?;
+    fn cuMemPoolGetAccess(flags: Out<c_uint>, pool: Handle, _location: In<MemoryLocation>) [_driver] {
+        crate::memory::POOLS.get(pool)?;
         flags.set(3)
     }
 
-    fn cuDeviceGetDefaultMemPool(out: Out<Handle>, device: c_int) [driver] {
+    fn cuDeviceGetDefaultMemPool(out: Out<Handle>, device: c_int) [_driver] {
         checked(device)?;
-        out.set(default_pool(driver))
+        out.set(default_pool())
     }
 
-    fn cuDeviceGetMemPool(out: Out<Handle>, device: c_int) [driver] {
+    fn cuDeviceGetMemPool(out: Out<Handle>, device: c_int) [_driver] {
         checked(device)?;
-        out.set(current_pool(driver)?.handle)
+        out.set(current_pool()?.handle)
     }
 
-    fn cuDeviceSetMemPool(device: c_int, pool: Handle) [driver] {
+    fn cuDeviceSetMemPool(device: c_int, pool: Handle) [_driver] {
         checked(device)?;
-        driver.pools.get(pool)?;
+        crate::memory::POOLS.get(pool)?;
         CURRENT_POOL.store(pool, Relaxed);
         Ok(())
     }
@@ -314,7 +314,7 @@ entry_points! { MEMORY:
 
     fn cuMemPrefetchAsync(address: DeviceAddress, n_bytes: usize, _device: c_int, stream: Handle) [driver, context] {
         is_managed_range(driver, address, n_bytes)?;
-        Stream::of(driver, &context, stream)?.submit(driver, Work::Nothing)
+        Stream::of(&context, stream)?.submit(driver, Work::Nothing)
     }
 
     fn cuMemPrefetchAsync_v2(
@@ -325,7 +325,7 @@ entry_points! { MEMORY:
         stream: Handle,
     ) [driver, context] {
         is_managed_range(driver, address, n_bytes)?;
-        Stream::of(driver, &context, stream)?.submit(driver, Work::Nothing)
+        Stream::of(&context, stream)?.submit(driver, Work::Nothing)
     }
 
     fn cuStreamAttachMemAsync(
@@ -335,7 +335,7 @@ entry_points! { MEMORY:
         _flags: c_uint,
     ) [driver, context] {
         is_managed_range(driver, address, 0)?;
-        Stream::of(driver, &context, stream)?.submit(driver, Work::Nothing)
+        Stream::of(&context, stream)?.submit(driver, Work::Nothing)
     }
 
     fn cuPointerGetAttribute(out: Out<c_void>, number: c_uint, address: DeviceAddress) [driver] {

@@ -35,13 +35,13 @@ macro_rules! entry_points {
             &[$((stringify!($name), super::EntryAddress($name as *const ())),)*];
     };
     (@run $name:expr, [] $body:block) => {
-        $crate::driver::guarded(|| $body)
+        $crate::call::guarded(|| $body)
     };
     (@run $name:expr, [$driver:ident] $body:block) => {
-        $crate::driver::call($name, |$driver| $body)
+        $crate::call::call($name, |$driver| $body)
     };
     (@run $name:expr, [$driver:ident, $context:ident] $body:block) => {
-        $crate::driver::call_in_context($name, |$driver, $context| $body)
+        $crate::call::call_in_context($name, |$driver, $context| $body)
     };
 }
 pub(crate) use entry_points;

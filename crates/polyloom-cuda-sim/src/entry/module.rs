@@ -85,8 +85,8 @@ fn load_file(driver: &Driver, context: Handle, name: Text) -> Outcome<Handle> {
     load(driver, context, bytes.as_ptr().expose_provenance(), JitOptions::NONE)
 }
 
-fn variable(driver: &Driver, image: Handle, name: Text) -> Outcome<(DeviceAddress, usize)> {
-    let range = driver.images.get(image)?.loaded.variable(&name.get()?).ok_or(CudaError::NOT_FOUND)?;
+fn variable(image: Handle, name: Text) -> Outcome<(DeviceAddress, usize)> {
+    let range = crate::module::IMAGES.get(image)?.loaded.variable(&name.get()?).ok_or(CudaError::NOT_FOUND)?;
     Ok((range.start, (range.end - range.start) as usize))
 }
 
@@ -143,7 +143,7 @@ fn set_attribute(driver: &Driver, function: &Function, number: c_uint, value: c_
 
 /// Blocks of a function that a multiprocessor holds.
 fn active_blocks(driver: &Driver, function: Handle, threads: c_int, shared_bytes: usize) -> Outcome<u32> {
-    let function = driver.functions.get(function)?;
+    let function = crate::module::FUNCTIONS.get(function)?;
     let arch = driver.configuration.arch;
     let threads = u32::try_from(threads).ok().filter(|threads| *threads > 0).ok_or(CudaError::INVALID_VALUE)?;
     let shared = u32::try_from(shared_bytes).map_err(|_| CudaError::INVALID_VALUE)?;
@@ -160,7 +160,7 @@ fn best_block(
     shared: impl Fn(c_int) -> usize,
     limit: c_int,
 ) -> Outcome<(c_int, c_int)> {
-    let most = attribute(driver, &*driver.functions.get(function)?, 0)?;
+    let most = attribute(driver, &*crate::module::FUNCTIONS.get(function)?, 0)?;
     let most = if limit > 0 { limit.min(most) } else { most };
     let (mut best, mut found) = (0, (0, 0));
     for threads in (1..=most / 32).rev().map(|warps| 32 * warps) {
@@ -179,16 +179,16 @@ fn current_context() -> Handle {
 
 /// Functions in the order of a module's text.
 fn functions_of(driver: &Driver, image: Handle) -> Outcome<Vec<Handle>> {
-    let image = driver.images.get(image)?;
+    let image = crate::module::IMAGES.get(image)?;
     image.module.kernels().iter().map(|kernel| Ok(image.function(driver, &kernel.name)?.handle)).collect()
 }
 
-fn n_functions(driver: &Driver, image: Handle) -> Outcome<c_uint> {
-    Ok(driver.images.get(image)?.module.kernels().len() as c_uint)
+fn n_functions(image: Handle) -> Outcome<c_uint> {
+    Ok(crate::module::IMAGES.get(image)?.module.kernels().len() as c_uint)
 }
 
-fn parameter(driver: &Driver, function: Handle, index: usize, offset: Out<usize>, size: Out<usize>) -> Outcome {
-    let function = driver.functions.get(function)?;
+fn parameter(function: Handle, index: usize, offset: Out<usize>, size: Out<usize>) -> Outcome {
+    let function = crate::module::FUNCTIONS.get(function)?;
     let parameter = function.kernel.parameters().get(index).ok_or(CudaError::INVALID_VALUE)?;
     offset.set_if_wanted(parameter.offset as usize);
     size.set_if_wanted(parameter.size as usize);
@@ -199,7 +199,7 @@ fn parameter(driver: &Driver, function: Handle, index: usize, offset: Out<usize>
 const INPUT_NVVM: c_uint = 5;
 
 fn add_to_link(driver: &Driver, link: Handle, kind: c_uint, bytes: &[u8]) -> Outcome {
-    let link = driver.links.get(link)?;
+    let link = crate::link::LINKS.get(link)?;
     if kind == INPUT_NVVM {
         return Err(CudaError::NOT_SUPPORTED);
     }
@@ -237,8 +237,8 @@ entry_points! { MODULE:
         out.set(load(driver, context.handle, image, JitOptions::NONE)?)
     }
 
-    fn cuModuleUnload(module: Handle) [driver] {
-        LoadedImage::unload(driver, module)
+    fn cuModuleUnload(module: Handle) [_driver] {
+        LoadedImage::unload(module)
     }
 
     fn cuModuleGetLoadingMode(mode: Out<c_uint>) [_driver] {
@@ -247,11 +247,11 @@ entry_points! { MODULE:
     }
 
     fn cuModuleGetFunction(out: Out<Handle>, module: Handle, name: Text) [driver, _context] {
-        out.set(driver.images.get(module)?.function(driver, &name.get()?)?.handle)
+        out.set(crate::module::IMAGES.get(module)?.function(driver, &name.get()?)?.handle)
     }
 
-    fn cuModuleGetFunctionCount(count: Out<c_uint>, module: Handle) [driver] {
-        count.set(n_functions(driver, module)?)
+    fn cuModuleGetFunctionCount(count: Out<c_uint>, module: Handle) [_driver] {
+        count.set(n_functions(module)?)
     }
 
     fn cuModuleEnumerateFunctions(functions: Out<Handle>, n: c_uint, module: Handle) [driver] {
@@ -259,8 +259,8 @@ entry_points! { MODULE:
         functions.set_all(&all[..all.len().min(n as usize)])
     }
 
-    fn cuModuleGetGlobal_v2(address: Out<DeviceAddress>, size: Out<usize>, module: Handle, name: Text) [driver] {
-        let (start, n_bytes) = variable(driver, module, name)?;
+    fn cuModuleGetGlobal_v2(address: Out<DeviceAddress>, size: Out<usize>, module: Handle, name: Text) [_driver] {
+        let (start, n_bytes) = variable(module, name)?;
         address.set_if_wanted(start);
         size.set_if_wanted(n_bytes);
         Ok(())
@@ -292,16 +292,16 @@ entry_points! { MODULE:
         out.set(load_file(driver, current_context(), name)?)
     }
 
-    fn cuLibraryUnload(library: Handle) [driver] {
-        LoadedImage::unload(driver, library)
+    fn cuLibraryUnload(library: Handle) [_driver] {
+        LoadedImage::unload(library)
     }
 
     fn cuLibraryGetKernel(out: Out<Handle>, library: Handle, name: Text) [driver] {
-        out.set(driver.images.get(library)?.function(driver, &name.get()?)?.handle)
+        out.set(crate::module::IMAGES.get(library)?.function(driver, &name.get()?)?.handle)
     }
 
-    fn cuLibraryGetKernelCount(count: Out<c_uint>, library: Handle) [driver] {
-        count.set(n_functions(driver, library)?)
+    fn cuLibraryGetKernelCount(count: Out<c_uint>, library: Handle) [_driver] {
+        count.set(n_functions(library)?)
     }
 
     fn cuLibraryEnumerateKernels(kernels: Out<Handle>, n: c_uint, library: Handle) [driver] {
@@ -309,93 +309,93 @@ entry_points! { MODULE:
         kernels.set_all(&all[..all.len().min(n as usize)])
     }
 
-    fn cuLibraryGetModule(module: Out<Handle>, library: Handle) [driver] {
-        module.set(driver.images.get(library)?.handle)
+    fn cuLibraryGetModule(module: Out<Handle>, library: Handle) [_driver] {
+        module.set(crate::module::IMAGES.get(library)?.handle)
     }
 
-    fn cuLibraryGetGlobal(address: Out<DeviceAddress>, size: Out<usize>, library: Handle, name: Text) [driver] {
-        let (start, n_bytes) = variable(driver, library, name)?;
+    fn cuLibraryGetGlobal(address: Out<DeviceAddress>, size: Out<usize>, library: Handle, name: Text) [_driver] {
+        let (start, n_bytes) = variable(library, name)?;
         address.set_if_wanted(start);
         size.set_if_wanted(n_bytes);
         Ok(())
     }
 
-    fn cuKernelGetFunction(function: Out<Handle>, kernel: Handle) [driver] {
-        function.set(driver.functions.get(kernel)?.handle)
+    fn cuKernelGetFunction(function: Out<Handle>, kernel: Handle) [_driver] {
+        function.set(crate::module::FUNCTIONS.get(kernel)?.handle)
     }
 
-    fn cuKernelGetLibrary(library: Out<Handle>, kernel: Handle) [driver] {
-        library.set(driver.functions.get(kernel)?.image.handle)
+    fn cuKernelGetLibrary(library: Out<Handle>, kernel: Handle) [_driver] {
+        library.set(crate::module::FUNCTIONS.get(kernel)?.image.handle)
     }
 
-    fn cuKernelGetName(name: Out<*const c_char>, kernel: Handle) [driver] {
-        name.set(driver.functions.get(kernel)?.name.as_ptr())
+    fn cuKernelGetName(name: Out<*const c_char>, kernel: Handle) [_driver] {
+        name.set(crate::module::FUNCTIONS.get(kernel)?.name.as_ptr())
     }
 
     fn cuKernelGetAttribute(value: Out<c_int>, number: c_uint, kernel: Handle, _device: c_int) [driver] {
-        value.set(attribute(driver, &*driver.functions.get(kernel)?, number)?)
+        value.set(attribute(driver, &*crate::module::FUNCTIONS.get(kernel)?, number)?)
     }
 
     fn cuKernelSetAttribute(number: c_uint, value: c_int, kernel: Handle, _device: c_int) [driver] {
-        set_attribute(driver, &*driver.functions.get(kernel)?, number, value)
+        set_attribute(driver, &*crate::module::FUNCTIONS.get(kernel)?, number, value)
     }
 
-    fn cuKernelSetCacheConfig(kernel: Handle, _config: c_uint, _device: c_int) [driver] {
-        driver.functions.get(kernel).map(|_| ())
+    fn cuKernelSetCacheConfig(kernel: Handle, _config: c_uint, _device: c_int) [_driver] {
+        crate::module::FUNCTIONS.get(kernel).map(|_| ())
     }
 
-    fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: Out<usize>, size: Out<usize>) [driver] {
-        parameter(driver, kernel, index, offset, size)
+    fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: Out<usize>, size: Out<usize>) [_driver] {
+        parameter(kernel, index, offset, size)
     }
 
-    fn cuKernelGetParamCount(kernel: Handle, count: Out<usize>) [driver] {
-        count.set(driver.functions.get(kernel)?.kernel.parameters().len())
+    fn cuKernelGetParamCount(kernel: Handle, count: Out<usize>) [_driver] {
+        count.set(crate::module::FUNCTIONS.get(kernel)?.kernel.parameters().len())
     }
 
     fn cuFuncGetAttribute(value: Out<c_int>, number: c_uint, function: Handle) [driver] {
-        value.set(attribute(driver, &*driver.functions.get(function)?, number)?)
+        value.set(attribute(driver, &*crate::module::FUNCTIONS.get(function)?, number)?)
     }
 
     fn cuFuncSetAttribute(function: Handle, number: c_uint, value: c_int) [driver] {
-        set_attribute(driver, &*driver.functions.get(function)?, number, value)
+        set_attribute(driver, &*crate::module::FUNCTIONS.get(function)?, number, value)
     }
 
-    fn cuFuncSetCacheConfig(function: Handle, _config: c_uint) [driver] {
-        driver.functions.get(function).map(|_| ())
+    fn cuFuncSetCacheConfig(function: Handle, _config: c_uint) [_driver] {
+        crate::module::FUNCTIONS.get(function).map(|_| ())
     }
 
-    fn cuFuncSetSharedMemConfig(function: Handle, _config: c_uint) [driver] {
-        driver.functions.get(function).map(|_| ())
+    fn cuFuncSetSharedMemConfig(function: Handle, _config: c_uint) [_driver] {
+        crate::module::FUNCTIONS.get(function).map(|_| ())
     }
 
-    fn cuFuncGetModule(module: Out<Handle>, function: Handle) [driver] {
-        module.set(driver.functions.get(function)?.image.handle)
+    fn cuFuncGetModule(module: Out<Handle>, function: Handle) [_driver] {
+        module.set(crate::module::FUNCTIONS.get(function)?.image.handle)
     }
 
-    fn cuFuncGetName(name: Out<*const c_char>, function: Handle) [driver] {
-        name.set(driver.functions.get(function)?.name.as_ptr())
+    fn cuFuncGetName(name: Out<*const c_char>, function: Handle) [_driver] {
+        name.set(crate::module::FUNCTIONS.get(function)?.name.as_ptr())
     }
 
-    fn cuFuncGetParamInfo(function: Handle, index: usize, offset: Out<usize>, size: Out<usize>) [driver] {
-        parameter(driver, function, index, offset, size)
+    fn cuFuncGetParamInfo(function: Handle, index: usize, offset: Out<usize>, size: Out<usize>) [_driver] {
+        parameter(function, index, offset, size)
     }
 
-    fn cuFuncGetParamCount(function: Handle, count: Out<usize>) [driver] {
-        count.set(driver.functions.get(function)?.kernel.parameters().len())
+    fn cuFuncGetParamCount(function: Handle, count: Out<usize>) [_driver] {
+        count.set(crate::module::FUNCTIONS.get(function)?.kernel.parameters().len())
     }
 
-    fn cuFuncIsLoaded(state: Out<c_uint>, function: Handle) [driver] {
-        driver.functions.get(function)?;
+    fn cuFuncIsLoaded(state: Out<c_uint>, function: Handle) [_driver] {
+        crate::module::FUNCTIONS.get(function)?;
         state.set(1)
     }
 
-    fn cuFuncLoad(function: Handle) [driver] {
-        driver.functions.get(function).map(|_| ())
+    fn cuFuncLoad(function: Handle) [_driver] {
+        crate::module::FUNCTIONS.get(function).map(|_| ())
     }
 
-    fn cuLinkCreate_v2(_n: c_uint, _numbers: In<c_uint>, _values: usize, out: Out<Handle>) [driver] {
+    fn cuLinkCreate_v2(_n: c_uint, _numbers: In<c_uint>, _values: usize, out: Out<Handle>) [_driver] {
         let handle = new_handle();
-        driver.links.insert(handle, Link::default());
+        crate::link::LINKS.insert(handle, Link::default());
         out.set(handle)
     }
 
@@ -428,7 +428,7 @@ entry_points! { MODULE:
     }
 
     fn cuLinkComplete(link: Handle, cubin: Out<usize>, size: Out<usize>) [driver] {
-        let made = driver.links.get(link)?.state().complete();
+        let made = crate::link::LINKS.get(link)?.state().complete();
         let (address, n_bytes) = made.map_err(|ImageError { error, reason }| {
             driver.journal.noted(&format!("modules cannot be linked: {reason}"));
             error
@@ -438,8 +438,8 @@ entry_points! { MODULE:
         Ok(())
     }
 
-    fn cuLinkDestroy(link: Handle) [driver] {
-        driver.links.remove(link).map(|_| ())
+    fn cuLinkDestroy(link: Handle) [_driver] {
+        crate::link::LINKS.remove(link).map(|_| ())
     }
 
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -498,7 +498,7 @@ entry_points! { MODULE:
     ) [driver] {
         let limits = driver.configuration.arch.limits();
         let blocks = u32::try_from(blocks).ok().filter(|blocks| *blocks > 0).ok_or(CudaError::INVALID_VALUE)?;
-        let resources = driver.functions.get(function)?.kernel.resources();
+        let resources = crate::module::FUNCTIONS.get(function)?.kernel.resources();
         let taken = limits.reserved_shared_bytes + resources.static_shared_bytes;
         let a_block = limits.multiprocessor_shared_bytes / blocks / 128 * 128;
         n_bytes.set(a_block.saturating_sub(taken).min(limits.opt_in_shared_bytes) as usize)
@@ -519,8 +519,8 @@ entry_points! { MODULE:
         size: Out<c_int>,
         function: Handle,
         _configuration: In<LaunchConfiguration>,
-    ) [driver] {
-        driver.functions.get(function)?;
+    ) [_driver] {
+        crate::module::FUNCTIONS.get(function)?;
         size.set(1)
     }
 }

@@ -24,14 +24,14 @@ fn status(capture: Option<&Capture>) -> c_uint {
 }
 
 fn record(driver: &Driver, context: &Context, event: Handle, stream: Handle) -> Outcome {
-    let event = driver.events.get(event)?;
-    Stream::of(driver, context, stream)?.record(driver, &event)
+    let event = crate::event::EVENTS.get(event)?;
+    Stream::of(context, stream)?.record(driver, &event)
 }
 
 /// Milliseconds between two events.
-fn elapsed(driver: &Driver, start: Handle, end: Handle) -> Outcome<f32> {
+fn elapsed(start: Handle, end: Handle) -> Outcome<f32> {
     let time = |event: Handle| {
-        let event = driver.events.get(event)?;
+        let event = crate::event::EVENTS.get(event)?;
         if event.flags & Event::DISABLE_TIMING != 0 {
             return Err(CudaError::INVALID_HANDLE);
         }
@@ -48,13 +48,12 @@ fn elapsed(driver: &Driver, start: Handle, end: Handle) -> Outcome<f32> {
 
 /// Tells of a capture: its state, its number, its graph, and what comes before the next node.
 fn capture_info(
-    driver: &Driver,
     context: &Context,
     stream: Handle,
     (state, id): (Out<c_uint>, Out<u64>),
     (graph, dependencies, n): (Out<Handle>, Out<usize>, Out<usize>),
 ) -> Outcome {
-    let stream = Stream::of(driver, context, stream)?;
+    let stream = Stream::of(context, stream)?;
     let capture = stream.capture().clone();
     state.set(status(capture.as_ref()))?;
     let Some(capture) = capture else {
@@ -68,14 +67,8 @@ fn capture_info(
     Ok(())
 }
 
-fn update_dependencies(
-    driver: &Driver,
-    context: &Context,
-    stream: Handle,
-    nodes: Vec<Handle>,
-    flags: c_uint,
-) -> Outcome {
-    let stream = Stream::of(driver, context, stream)?;
+fn update_dependencies(context: &Context, stream: Handle, nodes: Vec<Handle>, flags: c_uint) -> Outcome {
+    let stream = Stream::of(context, stream)?;
     let mut capture = stream.capture();
     let capture = capture.as_mut().ok_or(CudaError::ILLEGAL_STATE)?;
     match flags {
@@ -94,7 +87,7 @@ fn wait_value(
     (address, n_bytes): (DeviceAddress, usize),
     (value, flags): (u64, c_uint),
 ) -> Outcome {
-    let stream = Stream::of(driver, context, stream)?;
+    let stream = Stream::of(context, stream)?;
     if stream.capture().is_some() {
         return Err(CudaError::STREAM_CAPTURE_UNSUPPORTED);
     }
@@ -137,7 +130,7 @@ fn write_value(
     (address, n_words): (DeviceAddress, usize),
     value: u64,
 ) -> Outcome {
-    let stream = Stream::of(driver, context, stream)?;
+    let stream = Stream::of(context, stream)?;
     for word in 0..n_words {
         let fill = FillWork {
             address: address + 4 * word as u64,
@@ -152,83 +145,83 @@ fn write_value(
     Ok(())
 }
 
-fn create(driver: &Driver, context: &Context, out: Out<Handle>, flags: c_uint, priority: c_int) -> Outcome {
-    out.set(stream::create(driver, context, flags, priority.clamp(-5, 0))?)
+fn create(context: &Context, out: Out<Handle>, flags: c_uint, priority: c_int) -> Outcome {
+    out.set(stream::create(context, flags, priority.clamp(-5, 0))?)
 }
 
 entry_points! { STREAM:
-    fn cuStreamCreate(out: Out<Handle>, flags: c_uint) [driver, context] {
-        create(driver, &context, out, flags, 0)
+    fn cuStreamCreate(out: Out<Handle>, flags: c_uint) [_driver, context] {
+        create(&context, out, flags, 0)
     }
 
-    fn cuStreamCreateWithPriority(out: Out<Handle>, flags: c_uint, priority: c_int) [driver, context] {
-        create(driver, &context, out, flags, priority)
+    fn cuStreamCreateWithPriority(out: Out<Handle>, flags: c_uint, priority: c_int) [_driver, context] {
+        create(&context, out, flags, priority)
     }
 
-    fn cuStreamDestroy_v2(stream: Handle) [driver] {
-        if driver.streams.get(stream)?.is_default {
+    fn cuStreamDestroy_v2(stream: Handle) [_driver] {
+        if crate::stream::STREAMS.get(stream)?.is_default {
             return Err(CudaError::INVALID_HANDLE);
         }
-        driver.streams.remove(stream).map(|_| ())
+        crate::stream::STREAMS.remove(stream).map(|_| ())
     }
 
     fn cuStreamSynchronize(stream: Handle) [driver, context] {
-        Stream::of(driver, &context, stream)?.synchronize(driver)
+        Stream::of(&context, stream)?.synchronize(driver)
     }
 
     fn cuStreamQuery(stream: Handle) [driver, context] {
-        Stream::of(driver, &context, stream)?.synchronize(driver)
+        Stream::of(&context, stream)?.synchronize(driver)
     }
 
     fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) [driver, context] {
-        let event = driver.events.get(event)?;
-        Stream::of(driver, &context, stream)?.wait(driver, &event)
+        let event = crate::event::EVENTS.get(event)?;
+        Stream::of(&context, stream)?.wait(driver, &event)
     }
 
-    fn cuStreamGetFlags(stream: Handle, flags: Out<c_uint>) [driver, context] {
-        flags.set(Stream::of(driver, &context, stream)?.flags)
+    fn cuStreamGetFlags(stream: Handle, flags: Out<c_uint>) [_driver, context] {
+        flags.set(Stream::of(&context, stream)?.flags)
     }
 
-    fn cuStreamGetPriority(stream: Handle, priority: Out<c_int>) [driver, context] {
-        priority.set(Stream::of(driver, &context, stream)?.priority)
+    fn cuStreamGetPriority(stream: Handle, priority: Out<c_int>) [_driver, context] {
+        priority.set(Stream::of(&context, stream)?.priority)
     }
 
-    fn cuStreamGetId(stream: Handle, id: Out<u64>) [driver, context] {
-        id.set(Stream::of(driver, &context, stream)?.id)
+    fn cuStreamGetId(stream: Handle, id: Out<u64>) [_driver, context] {
+        id.set(Stream::of(&context, stream)?.id)
     }
 
-    fn cuStreamGetCtx(stream: Handle, out: Out<Handle>) [driver, context] {
-        out.set(Stream::of(driver, &context, stream)?.context)
+    fn cuStreamGetCtx(stream: Handle, out: Out<Handle>) [_driver, context] {
+        out.set(Stream::of(&context, stream)?.context)
     }
 
-    fn cuStreamGetCtx_v2(stream: Handle, out: Out<Handle>, green: Out<Handle>) [driver, context] {
+    fn cuStreamGetCtx_v2(stream: Handle, out: Out<Handle>, green: Out<Handle>) [_driver, context] {
         green.set_if_wanted(0);
-        out.set(Stream::of(driver, &context, stream)?.context)
+        out.set(Stream::of(&context, stream)?.context)
     }
 
-    fn cuStreamGetDevice(stream: Handle, device: Out<c_int>) [driver, context] {
-        Stream::of(driver, &context, stream)?;
+    fn cuStreamGetDevice(stream: Handle, device: Out<c_int>) [_driver, context] {
+        Stream::of(&context, stream)?;
         device.set(0)
     }
 
-    fn cuStreamCopyAttributes(to: Handle, from: Handle) [driver, context] {
-        Stream::of(driver, &context, to)?;
-        Stream::of(driver, &context, from).map(|_| ())
+    fn cuStreamCopyAttributes(to: Handle, from: Handle) [_driver, context] {
+        Stream::of(&context, to)?;
+        Stream::of(&context, from).map(|_| ())
     }
 
-    fn cuStreamGetAttribute(stream: Handle, _number: c_uint, value: Out<[u64; 8]>) [driver, context] {
-        Stream::of(driver, &context, stream)?;
+    fn cuStreamGetAttribute(stream: Handle, _number: c_uint, value: Out<[u64; 8]>) [_driver, context] {
+        Stream::of(&context, stream)?;
         value.set([0; 8])
     }
 
-    fn cuStreamSetAttribute(stream: Handle, _number: c_uint, _value: In<[u64; 8]>) [driver, context] {
-        Stream::of(driver, &context, stream).map(|_| ())
+    fn cuStreamSetAttribute(stream: Handle, _number: c_uint, _value: In<[u64; 8]>) [_driver, context] {
+        Stream::of(&context, stream).map(|_| ())
     }
 
-    fn cuStreamBeginCapture_v2(stream: Handle, mode: c_uint) [driver, context] {
+    fn cuStreamBeginCapture_v2(stream: Handle, mode: c_uint) [_driver, context] {
         let mode = CaptureMode::of(mode)?;
-        let graph = Graph::create(driver);
-        Stream::of(driver, &context, stream)?.begin_capture(graph, Vec::new(), mode)
+        let graph = Graph::create();
+        Stream::of(&context, stream)?.begin_capture(graph, Vec::new(), mode)
     }
 
     fn cuStreamBeginCaptureToGraph(
@@ -238,26 +231,26 @@ entry_points! { STREAM:
         _edges: In<EdgeData>,
         n: usize,
         mode: c_uint,
-    ) [driver, context] {
-        let graph = driver.graphs.get(graph)?;
+    ) [_driver, context] {
+        let graph = crate::graph::GRAPHS.get(graph)?;
         let mode = CaptureMode::of(mode)?;
-        Stream::of(driver, &context, stream)?.begin_capture(graph, dependencies.list(n)?, mode)
+        Stream::of(&context, stream)?.begin_capture(graph, dependencies.list(n)?, mode)
     }
 
-    fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) [driver, context] {
-        let ended = Stream::of(driver, &context, stream)?.end_capture(driver);
+    fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) [_driver, context] {
+        let ended = Stream::of(&context, stream)?.end_capture();
         graph.set(ended.as_ref().map_or(0, |graph| graph.handle))?;
         ended.map(|_| ())
     }
 
-    fn cuStreamIsCapturing(stream: Handle, state: Out<c_uint>) [driver, context] {
-        let stream = Stream::of(driver, &context, stream)?;
+    fn cuStreamIsCapturing(stream: Handle, state: Out<c_uint>) [_driver, context] {
+        let stream = Stream::of(&context, stream)?;
         let capture = stream.capture();
         state.set(status(capture.as_ref()))
     }
 
-    fn cuStreamGetCaptureInfo(stream: Handle, state: Out<c_uint>, id: Out<u64>) [driver, context] {
-        capture_info(driver, &context, stream, (state, id), (Out::NOWHERE, Out::NOWHERE, Out::NOWHERE))
+    fn cuStreamGetCaptureInfo(stream: Handle, state: Out<c_uint>, id: Out<u64>) [_driver, context] {
+        capture_info(&context, stream, (state, id), (Out::NOWHERE, Out::NOWHERE, Out::NOWHERE))
     }
 
     fn cuStreamGetCaptureInfo_v2(
@@ -267,8 +260,8 @@ entry_points! { STREAM:
         graph: Out<Handle>,
         dependencies: Out<usize>,
         n: Out<usize>,
-    ) [driver, context] {
-        capture_info(driver, &context, stream, (state, id), (graph, dependencies, n))
+    ) [_driver, context] {
+        capture_info(&context, stream, (state, id), (graph, dependencies, n))
     }
 
     fn cuStreamGetCaptureInfo_v3(
@@ -279,9 +272,9 @@ entry_points! { STREAM:
         dependencies: Out<usize>,
         edges: Out<usize>,
         n: Out<usize>,
-    ) [driver, context] {
+    ) [_driver, context] {
         edges.set_if_wanted(0);
-        capture_info(driver, &context, stream, (state, id), (graph, dependencies, n))
+        capture_info(&context, stream, (state, id), (graph, dependencies, n))
     }
 
     fn cuStreamUpdateCaptureDependencies(
@@ -289,8 +282,8 @@ entry_points! { STREAM:
         nodes: In<Handle>,
         n: usize,
         flags: c_uint,
-    ) [driver, context] {
-        update_dependencies(driver, &context, stream, nodes.list(n)?, flags)
+    ) [_driver, context] {
+        update_dependencies(&context, stream, nodes.list(n)?, flags)
     }
 
     fn cuStreamUpdateCaptureDependencies_v2(
@@ -299,8 +292,8 @@ entry_points! { STREAM:
         _edges: In<EdgeData>,
         n: usize,
         flags: c_uint,
-    ) [driver, context] {
-        update_dependencies(driver, &context, stream, nodes.list(n)?, flags)
+    ) [_driver, context] {
+        update_dependencies(&context, stream, nodes.list(n)?, flags)
     }
 
     fn cuThreadExchangeStreamCaptureMode(mode: Out<c_uint>) [_driver] {
@@ -344,14 +337,14 @@ entry_points! { STREAM:
         wait_value(driver, &context, stream, (address, 8), (value, flags))
     }
 
-    fn cuEventCreate(out: Out<Handle>, flags: c_uint) [driver, context] {
+    fn cuEventCreate(out: Out<Handle>, flags: c_uint) [_driver, context] {
         let handle = new_handle();
-        driver.events.insert(handle, Event::new(context.handle, flags));
+        crate::event::EVENTS.insert(handle, Event::new(context.handle, flags));
         out.set(handle)
     }
 
-    fn cuEventDestroy_v2(event: Handle) [driver] {
-        driver.events.remove(event).map(|_| ())
+    fn cuEventDestroy_v2(event: Handle) [_driver] {
+        crate::event::EVENTS.remove(event).map(|_| ())
     }
 
     fn cuEventRecord(event: Handle, stream: Handle) [driver, context] {
@@ -363,7 +356,7 @@ entry_points! { STREAM:
     }
 
     fn cuEventQuery(event: Handle) [driver, _context] {
-        let event = driver.events.get(event)?;
+        let event = crate::event::EVENTS.get(event)?;
         if event.state().captured.is_some() {
             return Err(CudaError::CAPTURED_EVENT);
         }
@@ -373,7 +366,7 @@ entry_points! { STREAM:
     }
 
     fn cuEventSynchronize(event: Handle) [driver, _context] {
-        let event = driver.events.get(event)?;
+        let event = crate::event::EVENTS.get(event)?;
         if event.state().captured.is_some() {
             return Err(CudaError::CAPTURED_EVENT);
         }
@@ -382,11 +375,11 @@ entry_points! { STREAM:
         Ok(())
     }
 
-    fn cuEventElapsedTime(milliseconds: Out<f32>, start: Handle, end: Handle) [driver] {
-        milliseconds.set(elapsed(driver, start, end)?)
+    fn cuEventElapsedTime(milliseconds: Out<f32>, start: Handle, end: Handle) [_driver] {
+        milliseconds.set(elapsed(start, end)?)
     }
 
-    fn cuEventElapsedTime_v2(milliseconds: Out<f32>, start: Handle, end: Handle) [driver] {
-        milliseconds.set(elapsed(driver, start, end)?)
+    fn cuEventElapsedTime_v2(milliseconds: Out<f32>, start: Handle, end: Handle) [_driver] {
+        milliseconds.set(elapsed(start, end)?)
     }
 }
