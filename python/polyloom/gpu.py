@@ -127,6 +127,11 @@ def _load() -> None:
         )
 
 
+def _count(n: int, noun: str) -> str:
+    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{n} {noun if n == 1 else plural}"
+
+
 def _summary(report: Path) -> str:
     """Says what a program did, by the report of its driver."""
     kernels: dict[str, list[float]] = {}
@@ -146,16 +151,19 @@ def _summary(report: Path) -> str:
     launches, instructions = (int(sum(totals[index] for totals in kernels.values())) for index in (0, 1))
     seconds = sum(totals[3] for totals in kernels.values())
     lines = [
-        f"{len(kernels)} kernels, {launches} launches, {instructions:,} thread instructions in {seconds:.2f} s",
+        f"{_count(len(kernels), 'kernel')}, {_count(launches, 'launch')}, {instructions:,} thread instructions "
+        f"in {seconds:.2f} s",
     ]
     busiest = sorted(kernels.items(), key=lambda item: -item[1][1])
     for name, totals in busiest[:10]:
-        lines.append(f"  {name}: {int(totals[0])} launches, {int(totals[1]):,} instructions, {totals[3]:.3f} s")
+        lines.append(
+            f"  {name}: {_count(int(totals[0]), 'launch')}, {int(totals[1]):,} instructions, {totals[3]:.3f} s"
+        )
     if len(busiest) > 10:
         lines.append(f"  and {len(busiest) - 10} more")
     for name, calls in sorted(missing.items()):
-        lines.append(f"missing: {name}, called {calls} times")
-    lines.append(f"{len(findings)} findings" + (":" if findings else ""))
+        lines.append(f"missing: {name}, {_count(calls, 'call')}")
+    lines.append(_count(len(findings), "finding") + (":" if findings else ""))
     lines += [f"  {finding}" for finding in findings]
     return "\n".join(f"polyloom gpu: {line}" for line in lines)
 

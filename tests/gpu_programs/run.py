@@ -71,8 +71,9 @@ def tinygrad_source(python, folder):
 
 def numba(python, sources):
     """numba-cuda's own tests, a module at a time: how many ran, and which did not pass."""
-    find = "import numba_cuda.numba.cuda.tests as t; print(list(t.__path__)[0])"
-    tests = Path(subprocess.run([python, "-c", find], capture_output=True, text=True, check=True).stdout.strip())
+    find = "import importlib.util as u; print(u.find_spec('numba_cuda').submodule_search_locations[0])"
+    package = subprocess.run([python, "-c", find], capture_output=True, text=True, check=True).stdout.strip()
+    tests = Path(package) / "numba" / "cuda" / "tests"
     ran, wrong, launches, instructions = 0, [], 0, 0
     for path in sorted(path for part in ("cudadrv", "cudapy", "nrt") for path in (tests / part).glob("test_*.py")):
         name = f"numba.cuda.tests.{path.parent.name}.{path.stem}"
