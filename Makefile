@@ -19,7 +19,7 @@ NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name
 PYTHON_SOURCES := $(shell find python/polyloom -name '*.py' -o -name '*.pyi' 2>/dev/null)
 
 # The driver over the simulator is a file of the package: $(call gpu_driver,PROFILE,FOLDER) builds it and puts it there.
-gpu_driver = cargo build --quiet -p polyloom-cuda-sim --profile $(1); mkdir -p python/polyloom/_gpu; \
+gpu_driver = cargo build --quiet -p polyloom-cuda-sim --profile $(1) && mkdir -p python/polyloom/_gpu && \
 	  cp target/$(2)/libpolyloom_cuda_sim.so python/polyloom/_gpu/libcuda.so.1
 
 .PHONY: help setup develop develop-release demo test test-torch test-ray test-pages test-gpu test-gpu-simulated test-gpu-programs lint bench bench-peers docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python fuzz-capture fuzz-fuse fuzz-graphs exit-soak stubs warp-names warp-corpus warp-tests clean
@@ -45,7 +45,7 @@ $(STAMPS)/venv-test: scripts/setup_venv.sh python/requirements-dev.txt
 $(STAMPS)/develop: setup $(NATIVE_SOURCES) $(PYTHON_SOURCES)
 	@if [ ! -e $@ ] || [ -n "$$(find $(NATIVE_SOURCES) $(PYTHON_SOURCES) -newer $@ -print -quit)" ]; then \
 	  echo "==> building the compiler and the Python package for tests, into $(TEST_VENV): some minutes the first time"; \
-	  rm -rf target/test-wheel; $(call gpu_driver,dev,debug); \
+	  rm -rf target/test-wheel; $(call gpu_driver,dev,debug) || exit 1; \
 	  PATH="$(CURDIR)/$(TEST_BIN):$$PATH" VIRTUAL_ENV=$(CURDIR)/$(TEST_VENV) \
 	    maturin build --quiet --compatibility linux --auditwheel skip --out target/test-wheel; \
 	  $(TEST_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall target/test-wheel/*.whl; \
@@ -54,7 +54,7 @@ $(STAMPS)/develop: setup $(NATIVE_SOURCES) $(PYTHON_SOURCES)
 $(STAMPS)/develop-release: $(STAMPS)/system $(STAMPS)/venv $(NATIVE_SOURCES)
 	@if [ ! -e $@ ] || [ -n "$$(find $(NATIVE_SOURCES) -newer $@ -print -quit)" ]; then \
 	  echo "==> building the compiler and the Python package, optimised, into $(VENV): some minutes the first time"; \
-	  $(call gpu_driver,release,release); \
+	  $(call gpu_driver,release,release) || exit 1; \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV=$(CURDIR)/$(VENV) maturin develop --release --quiet; touch $@; fi
 
 # What `make bench` and the comparisons with Warp need beside the package; clang needs a library for OpenMP.

@@ -9,9 +9,10 @@ from polyloom._scalars import DType
 
 
 class ArrayAnnotation:
-    """The type of an array parameter: what `array(dtype=…, ndim=…)` means in a signature."""
+    """The type of an array parameter: what `array(dtype=…, ndim=…)` means in a signature.
 
-    __slots__ = ("dtype", "ndim")
+    Programs may keep attributes of their own on it, such as what its extents mean to them.
+    """
 
     def __init__(self, dtype: Any, ndim: int) -> None:
         self.dtype = dtype

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import numpy as np
 
 from polyloom import _native
+from polyloom._absent import Absent
 from polyloom._annotations import ArrayAnnotation, ReferenceAnnotation, name_of
 from polyloom._composites import Composite, CompositeClass, GenericComposite, is_open
 from polyloom._devices import Device, DeviceLike, get_device
@@ -376,6 +377,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
             n = 1 if ndim is None else ndim
             if not 1 <= n <= 4:
                 raise ValueError(f"an array has 1 to 4 dimensions, not {n}")
+            if isinstance(dtype, Absent):
+                return Absent(dtype.__name__, str(dtype.__doc__))
             if not is_open(dtype) and not isinstance(dtype, GenericComposite):
                 dtype = _element_type(dtype)
             return ArrayAnnotation(dtype, n)

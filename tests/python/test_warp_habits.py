@@ -571,3 +571,17 @@ def test_verify_fp_tells_which_array_is_no_longer_finite(device: str, capfd: pyt
     assert "'x' are not finite: the first is nan, at [0, 1]" in second
     loom.launch(add_to_cells, 2, [cells, x, float("inf")], device=device)
     assert capfd.readouterr().out == ""
+
+
+def test_annotations_of_arrays_take_attributes() -> None:
+    annotation: Any = loom.array(dtype=loom.vec3, ndim=2)
+    annotation.shape = ("nworld", 3)
+    assert annotation.shape == ("nworld", 3)
+    assert annotation == loom.array(dtype=loom.vec3, ndim=2)
+
+
+def test_annotations_of_arrays_of_what_is_absent_can_be_made() -> None:
+    annotation: Any = loom.array(dtype=loom.Texture2D, ndim=1)
+    annotation.shape = ("*",)
+    with pytest.raises(NotImplementedError, match="without geometry, volumes and textures"):
+        annotation()
