@@ -1,7 +1,7 @@
-//! The files that kernels come from: Python, and HIR text as `polyloom compile --emit hir` writes it.
+//! The files that kernels come from: Python, `.loom`, and HIR text as `polyloom compile --emit hir` writes it.
 
 use crate::{CommandFailure, types};
-use polyloom::frontend::{FileEnvironment, kernel_not_found};
+use polyloom::frontend::{FileEnvironment, FunctionHandle, kernel_not_found};
 use polyloom::{
     CompileError, Defaults, FunctionKind, Kernel, Module, Session, SourceFile, SourceMap, SourceUnit, check_file,
     parse_module,
@@ -10,9 +10,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Reads the file that another imports, which names it from its own folder.
+fn load_import(importer: &str, path: &str) -> Result<(String, String), String> {
+    let folder = Path::new(importer).parent().unwrap_or(Path::new(""));
+    let path = folder.join(path);
+    let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+    Ok((path.to_string_lossy().into_owned(), text))
+}
+
 /// A file that has been read and parsed.
 pub(crate) enum KernelFile {
-    /// A `.py` file.
+    /// A `.py` or `.loom` file.
     Python(Arc<SourceUnit>),
     /// A `.hir` file: its module, and the file as the only one of a map.
     Hir { module: Module, file: SourceFile, sources: SourceMap },
@@ -30,6 +38,9 @@ impl KernelFile {
         let text = String::from_utf8(text)
             .map_err(|_| CommandFailure::Failed(format!("{} is not UTF-8 text", path.display())))?;
         let file = SourceFile::new(path.to_string_lossy().as_ref(), text, 1);
+        if path.extension().is_some_and(|extension| extension == "loom") {
+            return Ok(KernelFile::Python(SourceUnit::parse_loom(file, &load_import)?));
+        }
         if path.extension().is_none_or(|extension| extension != "hir") {
             return Ok(KernelFile::Python(SourceUnit::parse(file)?));
         }
@@ -72,6 +83,7 @@ impl KernelFile {
     /// Says how a kernel is written in such a file.
     pub(crate) fn advice(&self) -> &'static str {
         match self {
+            KernelFile::Python(unit) if unit.is_loom() => "begin a function with `kernel` or `compute`",
             KernelFile::Python(_) => "decorate a function with `@loom.kernel`",
             KernelFile::Hir { .. } => "begin a function with `kernel`",
         }
@@ -137,8 +149,14 @@ impl KernelFile {
                     // Each kernel is prepared as well, because the passes alone find some errors.
                     let environment = FileEnvironment::new(unit);
                     let kernels = unit.kernels().map(|kernel| environment.function(kernel));
-                    let complete = kernels.filter(|kernel| !kernel.is_generic_kernel());
-                    let prepared = |kernel| session.compile(&kernel, defaults)?.prepare();
+                    let complete = kernels.filter(|kernel| !kernel.is_generic_kernel() || kernel.example_types().is_some());
+                    let prepared = |kernel: FunctionHandle| match kernel.is_generic_kernel() {
+                        false => session.compile(&kernel, defaults)?.prepare(),
+                        true => {
+                            let types = kernel.example_types().unwrap_or_default();
+                            session.compile_for(&kernel, &types, defaults)?.prepare()
+                        }
+                    };
                     let errors = complete.filter_map(|kernel| prepared(kernel).err());
                     std::iter::once(CompileError { diagnostics, sources }).chain(errors).collect()
                 }
