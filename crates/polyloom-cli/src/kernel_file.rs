@@ -4,19 +4,11 @@ use crate::{CommandFailure, types};
 use polyloom::frontend::{FileEnvironment, FunctionHandle, kernel_not_found};
 use polyloom::{
     CompileError, Defaults, FunctionKind, Kernel, Module, Session, SourceFile, SourceMap, SourceUnit, check_file,
-    parse_module,
+    parse_module, read_loom,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-
-/// Reads the file that another imports, which names it from its own folder.
-fn load_import(importer: &str, path: &str) -> Result<(String, String), String> {
-    let folder = Path::new(importer).parent().unwrap_or(Path::new(""));
-    let path = folder.join(path);
-    let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
-    Ok((path.to_string_lossy().into_owned(), text))
-}
 
 /// A file that has been read and parsed.
 pub(crate) enum KernelFile {
@@ -39,7 +31,7 @@ impl KernelFile {
             .map_err(|_| CommandFailure::Failed(format!("{} is not UTF-8 text", path.display())))?;
         let file = SourceFile::new(path.to_string_lossy().as_ref(), text, 1);
         if path.extension().is_some_and(|extension| extension == "loom") {
-            return Ok(KernelFile::Python(SourceUnit::parse_loom(file, &load_import)?));
+            return Ok(KernelFile::Python(read_loom(&file.name, &file.text)?));
         }
         if path.extension().is_none_or(|extension| extension != "hir") {
             return Ok(KernelFile::Python(SourceUnit::parse(file)?));

@@ -11,6 +11,7 @@ mod doctor;
 mod explain;
 mod fuse;
 mod kernel_file;
+mod loom;
 mod plan;
 mod profile;
 mod run;

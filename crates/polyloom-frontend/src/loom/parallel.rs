@@ -414,11 +414,18 @@ impl IterationMeeting<'_> {
         let array = &write.array;
         let message = match self.witness(write, other) {
             Some((first, second, place)) => {
+                // Where an index is data, they meet if the data say so.
+                let may = if place.is_empty() { "may " } else { "" };
                 let place = if place.is_empty() { element.to_owned() } else { format!("{array}[{place}]") };
-                if other.is_write {
-                    format!("the iterations {first} and {second} both write `{place}`")
-                } else {
-                    format!("the iteration {first} writes `{place}`, which the iteration {second} reads")
+                match (other.is_write, may) {
+                    (true, "") => format!("the iterations {first} and {second} both write `{place}`"),
+                    (true, _) => format!("the iterations {first} and {second} may both write one element by `{place}`"),
+                    (false, "") => {
+                        format!("the iteration {first} writes `{place}`, which the iteration {second} reads")
+                    }
+                    (false, _) => {
+                        format!("the iteration {first} may write by `{place}` what the iteration {second} reads")
+                    }
                 }
             }
             None => format!("nothing shows that no other iteration {verb} what one writes in `{element}`"),
