@@ -147,9 +147,9 @@ class LoomModule:
     """The kernels and computations of a `.loom` file, as attributes."""
 
     def __init__(self, path: str, text: str) -> None:
-        self._native = _native.LoomModule(path, text)
         self.__name__ = Path(path).stem
         self.__file__ = path
+        self._native = _native.LoomModule(path, text)
         self._programs = {
             name: LoomProgram(self, index, name, doc) for index, (name, doc, _) in enumerate(self._native.programs())
         }
@@ -168,7 +168,7 @@ class LoomModule:
         return iter(self._programs.values())
 
     def __repr__(self) -> str:
-        return f"<loom module {self.__name__!r} from {self.__file__!r}>"
+        return f"<loom module {Path(self.__file__).stem!r} from {self.__file__!r}>"
 
 
 def import_module(path: str | os.PathLike[str]) -> LoomModule:

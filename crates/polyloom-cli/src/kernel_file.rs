@@ -141,7 +141,8 @@ impl KernelFile {
                     // Each kernel is prepared as well, because the passes alone find some errors.
                     let environment = FileEnvironment::new(unit);
                     let kernels = unit.kernels().map(|kernel| environment.function(kernel));
-                    let complete = kernels.filter(|kernel| !kernel.is_generic_kernel() || kernel.example_types().is_some());
+                    let complete =
+                        kernels.filter(|kernel| !kernel.is_generic_kernel() || kernel.example_types().is_some());
                     let prepared = |kernel: FunctionHandle| match kernel.is_generic_kernel() {
                         false => session.compile(&kernel, defaults)?.prepare(),
                         true => {

@@ -33,8 +33,7 @@ fn chosen_program<'u>(unit: &'u SourceUnit, wanted: Option<&str>) -> Result<&'u 
 /// The device that is named, or else the one that the program prefers if it is there. A program may require its own.
 fn chosen_device(program: &LoomProgram, named: Option<&str>) -> Result<DeviceId, CommandFailure> {
     let parse = |name: &str| {
-        let message =
-            || format!("there is no device `{name}`: devices are cpu, sim:0, and GPUs, cuda:0 and so on");
+        let message = || format!("there is no device `{name}`: devices are cpu, sim:0, and GPUs, cuda:0 and so on");
         DeviceId::from_name(name).ok_or_else(|| CommandFailure::Usage(message()))
     };
     if let Some(name) = named {
@@ -140,9 +139,7 @@ pub(crate) fn run(arguments: &RunArguments, session: &Session, unit: &Arc<Source
             value.push(kernel.params(), &mut block).map_err(wrong)?;
         }
         for counter in &stage.counters {
-            block
-                .scalar(kernel.params(), polyloom::Scalar::I32, u64::from(counter.cast_unsigned()))
-                .map_err(wrong)?;
+            block.scalar(kernel.params(), polyloom::Scalar::I32, u64::from(counter.cast_unsigned())).map_err(wrong)?;
         }
         // SAFETY: the arrays are owned by `values`, which outlives the launch, and nothing else touches them. The
         // kernel is checked.

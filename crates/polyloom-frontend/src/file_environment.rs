@@ -17,8 +17,8 @@ use crate::custom::CustomDerivative;
 use crate::dotted_path::dotted;
 use crate::environment::{CapturedMeaning, FunctionHandle, NameEnvironment};
 use crate::function_info::FunctionRole;
-use crate::members;
 use crate::loom::{ANY, scalar};
+use crate::members;
 use crate::package_names::{PACKAGES, package_members};
 use crate::param_type::{ParamType, ScalarSet, TypePattern};
 use crate::source::{SourceUnit, blocks_of, imported};
@@ -590,9 +590,10 @@ impl FileNames {
         }
         match path {
             [ANY] => Some(CapturedMeaning::Any),
-            [name] => scalar(name).map(CapturedMeaning::Type).or_else(|| members::package_member(name)).or_else(|| {
-                members::python_builtin(name).filter(|_| matches!(*name, "abs" | "round" | "pow"))
-            }),
+            [name] => scalar(name)
+                .map(CapturedMeaning::Type)
+                .or_else(|| members::package_member(name))
+                .or_else(|| members::python_builtin(name).filter(|_| matches!(*name, "abs" | "round" | "pow"))),
             _ => None,
         }
     }

@@ -79,11 +79,11 @@ pub use error::CompileError;
 pub use file_environment::FileEnvironment;
 pub use free_names::FreeNames;
 pub use function_info::{FunctionInfo, FunctionRole};
-pub use loom::ImportLoader;
 pub use loom::program::{
-    BoundProgram, BoundStage, DevicePreference, Extent, ExtentOp, LoomProgram, ProgramParam, ProgramStage, ShapeArgument,
-    ShapeSymbol,
+    BoundProgram, BoundStage, DevicePreference, Extent, ExtentOp, LoomProgram, ProgramParam, ProgramStage,
+    ShapeArgument, ShapeSymbol,
 };
+pub use loom::{ImportLoader, format_loom};
 pub use members::{library_member, package_member, python_builtin, types_member};
 pub use number::PythonNumber;
 pub use options::FrontendOptions;

@@ -168,7 +168,8 @@ impl SourceUnit {
 
     /// The names that a `.loom` file gives to those that import it.
     pub(crate) fn loom_names(&self) -> Vec<String> {
-        let functions = self.functions.iter().filter(|f| f.role == Some(FunctionRole::Func)).map(|f| f.name.to_string());
+        let functions =
+            self.functions.iter().filter(|f| f.role == Some(FunctionRole::Func)).map(|f| f.name.to_string());
         let others = self.body.iter().filter_map(|stmt| match stmt {
             Stmt::ClassDef(class) => Some(class.name.to_string()),
             Stmt::Assign(assign) => assign.targets.first()?.as_name_expr().map(|name| name.id.to_string()),

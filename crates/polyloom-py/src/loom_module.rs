@@ -5,7 +5,7 @@ use crate::errors::compile_error;
 use crate::kernel::Kernel;
 use crate::session;
 use polyloom::frontend::{FileEnvironment, LoomProgram, ShapeArgument, read_type};
-use polyloom::{SourceUnit, Type, ValueType, read_loom};
+use polyloom::{SourceUnit, Type, ValueType, check_file, read_loom};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -34,7 +34,12 @@ impl LoomModule {
 impl LoomModule {
     #[new]
     fn new(py: Python<'_>, file: &str, text: &str) -> PyResult<LoomModule> {
-        let unit = guarded(|| read_loom(file, text).map_err(|error| compile_error(py, &error)))?;
+        let defaults = session()?.defaults();
+        let unit = guarded(|| {
+            let unit = read_loom(file, text).map_err(|error| compile_error(py, &error))?;
+            check_file(&unit, &defaults).map_err(|error| compile_error(py, &error))?;
+            Ok(unit)
+        })?;
         let environment = FileEnvironment::new(&unit);
         Ok(LoomModule { unit, environment })
     }
@@ -62,7 +67,12 @@ impl LoomModule {
 
     /// The kernels of a program by the index of their function, compiled for arguments of these types, which generic
     /// parameters take and others ignore, with the types of the elements of results.
-    fn compiled(&self, py: Python<'_>, program: usize, types: Vec<String>) -> PyResult<(Vec<(usize, Kernel)>, Vec<String>)> {
+    fn compiled(
+        &self,
+        py: Python<'_>,
+        program: usize,
+        types: Vec<String>,
+    ) -> PyResult<(Vec<(usize, Kernel)>, Vec<String>)> {
         let program = self.program(program)?;
         let session = session()?;
         let mut kernels = Vec::new();

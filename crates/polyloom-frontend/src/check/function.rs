@@ -1,7 +1,7 @@
 //! Checking one function instance: parameters, body, results.
 
-use super::inferred::InferredTypes;
 use super::flow::{FlowState, LocalSet, LoopFlow};
+use super::inferred::InferredTypes;
 use super::report::{error_of, span_of};
 use super::return_merge::ReturnMerge;
 use super::statement_effects::StatementEffects;

@@ -113,10 +113,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                     Some((other, first)) => {
                         let span = self.span(parameter.parameter.name.range);
                         let (of, second) = (elem.python_name(), parameter.parameter.name.as_str());
-                        let message = format!(
-                            "`{name}` is {} by `{first}` and {of} by `{second}`",
-                            other.python_name()
-                        );
+                        let message =
+                            format!("`{name}` is {} by `{first}` and {of} by `{second}`", other.python_name());
                         let help = "give arguments of one type, or use a type variable for each";
                         self.report(Diagnostic::error(Code::TypeMismatch, span, message).help(help));
                     }

@@ -235,7 +235,8 @@ impl<'o> KernelCompilation<'o> {
     pub(crate) fn take_diagnostics(&mut self) -> Vec<Diagnostic> {
         let reported = std::mem::take(&mut self.diagnostics);
         let in_words_of_its_file = |diagnostic: Diagnostic| {
-            let loom = self.files.iter().find(|(_, file)| *file == diagnostic.span.file).and_then(|(unit, _)| unit.loom());
+            let loom =
+                self.files.iter().find(|(_, file)| *file == diagnostic.span.file).and_then(|(unit, _)| unit.loom());
             match loom {
                 Some(loom) => in_loom(diagnostic, &loom.renamed),
                 None => diagnostic,

@@ -133,15 +133,28 @@ impl Polynomial {
     }
 }
 
-/// An expression as a polynomial, with the meaning of its names; `None` for one that is none.
-pub(super) fn polynomial(expr: &Expr, meaning: &dyn Fn(&str) -> Option<Polynomial>) -> Option<Polynomial> {
+/// An expression as a polynomial, with the meaning of its names; `None` for one that is none. `whole` gives a name to a
+/// part that is no polynomial and has the same value everywhere.
+pub(super) fn polynomial(
+    expr: &Expr,
+    meaning: &dyn Fn(&str) -> Option<Polynomial>,
+    whole: &dyn Fn(&Expr) -> Option<Polynomial>,
+) -> Option<Polynomial> {
+    in_parts(expr, meaning, whole).or_else(|| whole(expr))
+}
+
+fn in_parts(
+    expr: &Expr,
+    meaning: &dyn Fn(&str) -> Option<Polynomial>,
+    whole: &dyn Fn(&Expr) -> Option<Polynomial>,
+) -> Option<Polynomial> {
     match &expr.kind {
         ExprKind::Int(value, _) => i64::try_from(*value).ok().map(Polynomial::constant),
         ExprKind::Name(name) => meaning(name),
-        ExprKind::Unary(UnaryOp::Negate, operand) => Some(polynomial(operand, meaning)?.scaled(-1)),
-        ExprKind::Unary(UnaryOp::Plus, operand) => polynomial(operand, meaning),
+        ExprKind::Unary(UnaryOp::Negate, operand) => Some(polynomial(operand, meaning, whole)?.scaled(-1)),
+        ExprKind::Unary(UnaryOp::Plus, operand) => polynomial(operand, meaning, whole),
         ExprKind::Binary(op, left, right) => {
-            let (left, right) = (polynomial(left, meaning)?, polynomial(right, meaning)?);
+            let (left, right) = (polynomial(left, meaning, whole)?, polynomial(right, meaning, whole)?);
             match op {
                 BinaryOp::Add => Some(left.plus(&right)),
                 BinaryOp::Sub => Some(left.minus(&right)),
@@ -160,7 +173,7 @@ pub(super) fn polynomial(expr: &Expr, meaning: &dyn Fn(&str) -> Option<Polynomia
         // `i32(i)` is `i` as an index.
         ExprKind::Call { function, arguments, .. } => match (function.as_name(), &arguments[..]) {
             (Some("i32" | "i64" | "u32" | "u64" | "int"), [only]) if only.name.is_none() => {
-                polynomial(&only.value, meaning)
+                polynomial(&only.value, meaning, whole)
             }
             _ => None,
         },

@@ -146,7 +146,11 @@ impl<'a> LoopForms<'a> {
                 reads_beside |= !is_written && indices.iter().any(beside);
             }
         }
-        if reads_beside { Ok(()) } else { refuse(None, "no iteration reads an element beside its own, such as `x[i - 1]`") }
+        if reads_beside {
+            Ok(())
+        } else {
+            refuse(None, "no iteration reads an element beside its own, such as `x[i - 1]`")
+        }
     }
 
     /// The updates of variables in inner loops, with their values.
@@ -210,17 +214,21 @@ impl<'a> LoopForms<'a> {
         let Some((left, right)) = factors else {
             return refuse(value.range, "the terms are no products of two elements, such as `A[i, k] * B[k, j]`");
         };
-        let is_left = |indices: &[Expr]| any_mentions(indices, row) && any_mentions(indices, depth) && !any_mentions(indices, column);
-        let is_right = |indices: &[Expr]| any_mentions(indices, column) && any_mentions(indices, depth) && !any_mentions(indices, row);
+        let is_left = |indices: &[Expr]| {
+            any_mentions(indices, row) && any_mentions(indices, depth) && !any_mentions(indices, column)
+        };
+        let is_right = |indices: &[Expr]| {
+            any_mentions(indices, column) && any_mentions(indices, depth) && !any_mentions(indices, row)
+        };
         if !(is_left(left) && is_right(right) || is_left(right) && is_right(left)) {
-            let message = format!(
-                "one factor must be chosen by `{row}` and `{depth}`, the other by `{depth}` and `{column}`"
-            );
+            let message =
+                format!("one factor must be chosen by `{row}` and `{depth}`, the other by `{depth}` and `{column}`");
             return refuse(value.range, message);
         }
-        let stores = self.elements(&parallel.body).into_iter().any(|(_, indices, is_written)| {
-            is_written && any_mentions(indices, row) && any_mentions(indices, column)
-        });
+        let stores = self
+            .elements(&parallel.body)
+            .into_iter()
+            .any(|(_, indices, is_written)| is_written && any_mentions(indices, row) && any_mentions(indices, column));
         match stores {
             true => Ok(()),
             false => refuse(sum.range, format!("the sum is stored in no element of `{row}` and `{column}`")),
@@ -235,14 +243,22 @@ impl<'a> LoopForms<'a> {
         if inner.len() < 2 {
             return refuse(parallel.header, "the window needs an inner loop over its rows and one over its columns");
         }
-        let is_moved = |index: &Expr| own.iter().any(|name| mentions(index, name)) && inner.iter().any(|name| mentions(index, name));
+        let is_moved = |index: &Expr| {
+            own.iter().any(|name| mentions(index, name)) && inner.iter().any(|name| mentions(index, name))
+        };
         let n_moved = |indices: &[Expr]| indices.iter().filter(|index| is_moved(index)).count();
-        let reads_window = self.elements(&parallel.body).iter().any(|(_, indices, is_written)| !is_written && n_moved(indices) >= 2);
+        let reads_window =
+            self.elements(&parallel.body).iter().any(|(_, indices, is_written)| !is_written && n_moved(indices) >= 2);
         if !reads_window {
             return refuse(parallel.header, "no element is read at a place of the window, such as `x[i + r, j + s]`");
         }
-        let adds_products = self.accumulations().iter().any(|(_, op, value)| *op == BinaryOp::Add && product(value).is_some());
-        if adds_products { Ok(()) } else { refuse(parallel.header, "no inner loop adds up products of elements and weights") }
+        let adds_products =
+            self.accumulations().iter().any(|(_, op, value)| *op == BinaryOp::Add && product(value).is_some());
+        if adds_products {
+            Ok(())
+        } else {
+            refuse(parallel.header, "no inner loop adds up products of elements and weights")
+        }
     }
 
     fn attention(&self, is_flash: bool) -> Result<(), Refusal> {
@@ -257,11 +273,17 @@ impl<'a> LoopForms<'a> {
                 });
             }
         }
-        let n_products = self.accumulations().iter().filter(|(_, op, value)| *op == BinaryOp::Add && {
-            let mut has_product = false;
-            walk_expr(value, &mut |part| has_product |= product(part).is_some());
-            has_product
-        }).count();
+        let n_products = self
+            .accumulations()
+            .iter()
+            .filter(|(_, op, value)| {
+                *op == BinaryOp::Add && {
+                    let mut has_product = false;
+                    walk_expr(value, &mut |part| has_product |= product(part).is_some());
+                    has_product
+                }
+            })
+            .count();
         if !has_exp {
             return refuse(None, "no weights are made by `exp`");
         }

@@ -13,11 +13,12 @@
 
 mod affine;
 mod elaborate;
+mod format;
 mod kind;
 mod lexer;
 mod parallel;
 mod parse;
-pub mod program;
+pub(crate) mod program;
 mod python_nodes;
 mod syntax;
 mod token;
@@ -26,8 +27,9 @@ mod unit;
 mod wording;
 
 pub(crate) use elaborate::{ANY, ElaboratedFunction};
+pub use format::format_loom;
 pub(crate) use python_nodes::PACKAGE;
-pub(crate) use types::{scalar, scalar_name};
-pub(crate) use unit::{LoomUnit, read};
+pub(crate) use types::scalar;
 pub use unit::ImportLoader;
+pub(crate) use unit::{LoomUnit, read};
 pub(crate) use wording::in_loom;

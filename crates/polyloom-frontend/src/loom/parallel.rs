@@ -71,15 +71,14 @@ struct AccessCollector<'a> {
 
 /// Finds two iterations of a parallel loop that meet, if it is not proved that there are none.
 pub(super) fn collision(parallel: &ForLoop, text: &str, around: &LoopSurroundings<'_>) -> Option<Collision> {
-    let mut collector =
-        AccessCollector {
-            around,
-            accesses: Vec::new(),
-            names: Vec::new(),
-            parts: Vec::new(),
-            loops: Vec::new(),
-            n_indices: 0,
-        };
+    let mut collector = AccessCollector {
+        around,
+        accesses: Vec::new(),
+        names: Vec::new(),
+        parts: Vec::new(),
+        loops: Vec::new(),
+        n_indices: 0,
+    };
     let mut indices = Vec::new();
     for index in &parallel.indices {
         let range = collector.index_range(&index.name.name, index);
@@ -99,7 +98,9 @@ pub(super) fn collision(parallel: &ForLoop, text: &str, around: &LoopSurrounding
     let meeting = IterationMeeting { indices: &indices, text };
     for (at, access) in compared.iter().enumerate() {
         for other in &compared[at..] {
-            if access.array == other.array && (access.is_write || other.is_write) && !meeting.is_impossible(access, other)
+            if access.array == other.array
+                && (access.is_write || other.is_write)
+                && !meeting.is_impossible(access, other)
             {
                 // The write is named first.
                 let (write, other) = if access.is_write { (access, other) } else { (other, access) };
@@ -119,20 +120,22 @@ impl<'a> AccessCollector<'a> {
     }
 
     fn polynomial(&self, expr: &Expr) -> Option<Polynomial> {
-        let made = polynomial(expr, &|name| self.meaning(name));
-        // `n / 2` is the same in all iterations if `n` is, whatever it is.
-        made.or_else(|| {
-            let mut is_uniform = true;
-            walk_expr(expr, &mut |part| match &part.kind {
-                ExprKind::Name(name) => {
-                    let is_function = matches!(name.as_str(), "min" | "max" | "i32");
-                    is_uniform &= is_function || !self.names.iter().any(|(known, _)| known == name) && (self.around.is_uniform)(name);
-                }
-                ExprKind::Int(..) | ExprKind::Binary(..) | ExprKind::Unary(..) | ExprKind::Call { .. } => {}
-                _ => is_uniform = false,
-            });
-            is_uniform.then(|| Polynomial::name(&format!("{expr:?}", expr = ShapeOf(expr))))
-        })
+        polynomial(expr, &|name| self.meaning(name), &|part| self.uniform(part))
+    }
+
+    /// A name for an expression that has the same value in all iterations, whatever that is: `n / 2`.
+    fn uniform(&self, expr: &Expr) -> Option<Polynomial> {
+        let mut is_uniform = true;
+        walk_expr(expr, &mut |part| match &part.kind {
+            ExprKind::Name(name) => {
+                let is_function = matches!(name.as_str(), "min" | "max" | "i32");
+                let is_own = self.names.iter().any(|(known, _)| known == name);
+                is_uniform &= is_function || !is_own && (self.around.is_uniform)(name);
+            }
+            ExprKind::Int(..) | ExprKind::Binary(..) | ExprKind::Unary(..) | ExprKind::Call { .. } => {}
+            _ => is_uniform = false,
+        });
+        is_uniform.then(|| Polynomial::name(&format!("{:?}", ShapeOf(expr))))
     }
 
     fn index_range(&mut self, name: &str, index: &super::syntax::LoopIndex) -> IndexRange {
@@ -143,7 +146,8 @@ impl<'a> AccessCollector<'a> {
             None => true,
             Some(step) => self.polynomial(step).is_some_and(|step| step.as_constant().is_some_and(|step| step > 0)),
         };
-        let last = end.as_ref().map(|end| if index.is_inclusive { end.clone() } else { end.minus(&Polynomial::constant(1)) });
+        let last =
+            end.as_ref().map(|end| if index.is_inclusive { end.clone() } else { end.minus(&Polynomial::constant(1)) });
         let bounds = start.zip(last).filter(|_| is_up);
         IndexRange { name: format!("{name}#{}", self.n_indices), bounds, end: end.filter(|_| is_up) }
     }
@@ -447,7 +451,8 @@ impl IterationMeeting<'_> {
                 }
                 // Where an index is data, any two iterations may meet.
                 let second = others.iter().find(|(other, element_of_other)| {
-                    let may_be_same = element.iter().zip(element_of_other).all(|(a, b)| a.is_none() || b.is_none() || a == b);
+                    let may_be_same =
+                        element.iter().zip(element_of_other).all(|(a, b)| a.is_none() || b.is_none() || a == b);
                     other != iteration && may_be_same
                 })?;
                 return Some((self.name_of(iteration), self.name_of(&second.0), String::new()));

@@ -4,7 +4,6 @@
 //! depends on the shapes of the arguments alone, and on integers among these, so that [`LoomProgram::bind`] can work out
 //! all of it before anything runs, and say which shapes disagree.
 
-use ruff_text_size::TextRange;
 use std::sync::Arc;
 
 /// Launches of one program beyond this are not bound.
@@ -31,8 +30,6 @@ pub struct LoomProgram {
     pub device: Option<DevicePreference>,
     /// The kind that `@kernel` asserts.
     pub kind: Option<Arc<str>>,
-    /// The place of its name.
-    pub(crate) range: TextRange,
 }
 
 /// A preference for a device.
@@ -188,7 +185,11 @@ impl LoomProgram {
         let name = &self.name;
         if arguments.len() != self.params.len() {
             let n = self.params.len();
-            return Err(format!("`{name}` takes {n} argument{}, not {}", if n == 1 { "" } else { "s" }, arguments.len()));
+            return Err(format!(
+                "`{name}` takes {n} argument{}, not {}",
+                if n == 1 { "" } else { "s" },
+                arguments.len()
+            ));
         }
         let mut scope = ExtentScope { program: self, arguments, values: Vec::new() };
         for (param, argument) in self.params.iter().zip(arguments) {
@@ -240,7 +241,8 @@ impl LoomProgram {
         let mut results = Vec::with_capacity(self.results.len());
         for result in &self.results {
             let extents = result.extents.iter().flatten().flatten();
-            let shape = extents.map(|extent| scope.extent(extent, &result.name)).collect::<Result<Vec<u64>, String>>()?;
+            let shape =
+                extents.map(|extent| scope.extent(extent, &result.name)).collect::<Result<Vec<u64>, String>>()?;
             results.push(shape);
         }
         let mut launches = Vec::new();

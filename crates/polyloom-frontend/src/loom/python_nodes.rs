@@ -101,12 +101,7 @@ pub(super) fn slice(lower: Option<Expr>, upper: Option<Expr>, range: TextRange) 
     })
 }
 
-pub(super) fn call(
-    func: Expr,
-    args: Vec<Expr>,
-    keywords: Vec<(Identifier, Expr)>,
-    parentheses: TextRange,
-) -> Expr {
+pub(super) fn call(func: Expr, args: Vec<Expr>, keywords: Vec<(Identifier, Expr)>, parentheses: TextRange) -> Expr {
     let keywords = keywords.into_iter().map(|(arg, value)| ast::Keyword {
         range: arg.range.cover(value.range()),
         node_index: AtomicNodeIndex::NONE,
@@ -303,8 +298,7 @@ pub(super) fn function(node: FunctionNode) -> Stmt {
     let args = params.into_iter().map(|(name, annotation)| {
         let range = annotation.as_ref().map_or(name.range, |annotation| name.range.cover(annotation.range()));
         let node_index = AtomicNodeIndex::NONE;
-        let parameter =
-            ast::Parameter { range, node_index, name, annotation: annotation.map(Box::new) };
+        let parameter = ast::Parameter { range, node_index, name, annotation: annotation.map(Box::new) };
         ast::ParameterWithDefault { range, node_index: AtomicNodeIndex::NONE, parameter, default: None }
     });
     Stmt::FunctionDef(ast::StmtFunctionDef {

@@ -11,6 +11,8 @@ pub(crate) struct LoomFile {
     pub(crate) items: Vec<Item>,
     /// The first tokens of statements and items, with the number of blocks around each.
     pub(crate) layout: Vec<(u32, u32)>,
+    /// The brackets `<` and `>` of types.
+    pub(crate) angles: Vec<u32>,
 }
 
 /// A name with its place.
@@ -37,7 +39,6 @@ pub(crate) struct Import {
     /// The name of the file's names as a whole, unless single ones are imported.
     pub(crate) alias: Option<Ident>,
     pub(crate) names: Vec<Ident>,
-    pub(crate) range: TextRange,
 }
 
 /// `const NAME: type = value`.
@@ -337,7 +338,8 @@ pub(crate) fn expressions_of(statement: &Stmt) -> Vec<&Expr> {
         StmtKind::Update { target, value, .. } => vec![target, value],
         StmtKind::If { branches, .. } => branches.iter().map(|(cond, _)| cond).collect(),
         StmtKind::For(inner) => {
-            let bounds = inner.indices.iter().flat_map(|index| [&index.start, &index.end].into_iter().chain(&index.step));
+            let bounds =
+                inner.indices.iter().flat_map(|index| [&index.start, &index.end].into_iter().chain(&index.step));
             bounds.collect()
         }
         StmtKind::While { cond, .. } => vec![cond],

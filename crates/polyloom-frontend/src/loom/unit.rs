@@ -89,7 +89,8 @@ pub(crate) fn read(
     Ok(SourceUnit::of_loom(file, body, functions, unit))
 }
 
-fn rejected(file: FileId, errors: Vec<SyntaxError>, sources: SourceMap) -> CompileError {
+/// Makes the error of a text with these mistakes.
+pub(super) fn rejected(file: FileId, errors: Vec<SyntaxError>, sources: SourceMap) -> CompileError {
     let span = |range: TextRange| Span::new(file, range.start().to_u32(), range.end().to_u32());
     let diagnostics = errors.into_iter().map(|error| {
         let mut diagnostic = Diagnostic::error(error.code, span(error.range), error.message).help(error.help);

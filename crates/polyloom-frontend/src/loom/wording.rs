@@ -16,7 +16,10 @@ const HELP: [(&str, &str); 12] = [
     ("`a if cond else b`", "`if cond then a else b`"),
     ("write a loop over `range(…)`", "write a loop over a range"),
     ("write `a // b` and `a % b`", "write `floordiv(a, b)` and `a % b`"),
-    ("use an array parameter, or one variable for each value", "use an array parameter, or one variable for each value"),
+    (
+        "use an array parameter, or one variable for each value",
+        "use an array parameter, or one variable for each value",
+    ),
     ("decorate a function with `@loom.kernel`", "begin a function with `kernel`"),
     ("write `-> float`", "write `-> f32`"),
     ("convert the bounds to `int`", "convert the bounds to `i32`"),

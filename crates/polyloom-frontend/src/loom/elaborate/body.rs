@@ -95,7 +95,8 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
         // Indices of loops one after another may share a name, because they share a type.
         let is_taken = |this: &Self, node: &str| this.used.contains(node) && (kind != LocalKind::Index || is_visible);
         let mut n = 1;
-        while is_taken(self, &node) || n > 1 && (self.file.globals.contains(node.as_str()) || self.used.contains(&node)) {
+        while is_taken(self, &node) || n > 1 && (self.file.globals.contains(node.as_str()) || self.used.contains(&node))
+        {
             n += 1;
             node = format!("{name}_{n}");
         }

@@ -42,8 +42,7 @@ impl FileElaboration<'_> {
                     BinaryOp::Pow => ExtentOp::Pow,
                     BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => return None,
                 };
-                let (left, right) =
-                    (self.extent_within(left, known, depth)?, self.extent_within(right, known, depth)?);
+                let (left, right) = (self.extent_within(left, known, depth)?, self.extent_within(right, known, depth)?);
                 Some(Extent::op(op, left, right))
             }
             ExprKind::Call { function, arguments, .. } => {
@@ -149,7 +148,11 @@ fn add_axis(symbols: &mut Vec<ShapeSymbol>, name: &str, array: &str, axis: usize
 }
 
 /// Visits the axes that are indexed by an index alone which runs from 0 to a name: array, axis and name.
-fn find_axes<'a>(block: &'a Block, indices: &mut Vec<(&'a str, Option<&'a str>)>, visit: &mut dyn FnMut(&str, usize, &str)) {
+fn find_axes<'a>(
+    block: &'a Block,
+    indices: &mut Vec<(&'a str, Option<&'a str>)>,
+    visit: &mut dyn FnMut(&str, usize, &str),
+) {
     let n_outside = indices.len();
     for statement in &block.statements {
         for expr in expressions_of(statement) {

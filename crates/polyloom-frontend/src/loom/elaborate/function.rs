@@ -8,16 +8,14 @@ use super::{ElaboratedFunction, FileElaboration, identifier, name_of};
 use crate::function_info::FunctionRole;
 use crate::loom::kind;
 use crate::loom::parallel::LoopSurroundings;
-use crate::loom::program::{
-    DevicePreference, Extent, ExtentOp, LoomProgram, ProgramParam, ProgramStage, ShapeSymbol,
-};
+use crate::loom::program::{DevicePreference, Extent, ExtentOp, LoomProgram, ProgramParam, ProgramStage, ShapeSymbol};
 use crate::loom::python_nodes as node;
 use crate::loom::syntax::{
     Annotation, Block, Expr, ExprKind, ForLoop, FunctionItem, FunctionKeyword, Ident, Param, Stmt, StmtKind,
     TypeArgument, blocks_of, expressions_of, walk_block, walk_expr,
 };
-use polyloom_ir::{Code, KernelKind, MAX_DIMS};
 use polyloom_ir::diagnostic::near_names;
+use polyloom_ir::{Code, KernelKind, MAX_DIMS};
 use ruff_python_ast::{self as ast, ExprContext, Identifier};
 use ruff_text_size::TextRange;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -125,7 +123,8 @@ impl<'a> FileElaboration<'a> {
             .iter()
             .map(|param| (identifier(&param.name), param.ty.as_ref().map(|ty| self.type_node(ty, true))))
             .collect();
-        let returns: Vec<ast::Expr> = function.returns.iter().map(|ty| self.return_node(ty)).collect::<Option<_>>().unwrap_or_default();
+        let returns: Vec<ast::Expr> =
+            function.returns.iter().map(|ty| self.return_node(ty)).collect::<Option<_>>().unwrap_or_default();
         let returns = match returns.len() {
             0 => None,
             1 => returns.into_iter().next(),
@@ -241,7 +240,6 @@ impl<'a> FileElaboration<'a> {
             stages,
             device,
             kind: kind.map(|(kind, _)| kind.as_str().into()),
-            range: name.range,
         });
     }
 
@@ -349,7 +347,9 @@ impl<'a> ProgramElaboration<'_, 'a> {
         for (name, range) in unknown {
             if reported.insert(name.clone()) {
                 let message = format!("nothing says how large `{name}` is");
-                let help = format!("name it in the type of an array, `x: array<f32, {name}>`, or index an array without a type by a loop from 0 to `{name}`");
+                let help = format!(
+                    "name it in the type of an array, `x: array<f32, {name}>`, or index an array without a type by a loop from 0 to `{name}`"
+                );
                 self.error(Code::UnknownName, range, message, help);
                 self.symbols.push(ShapeSymbol { name: name.as_str().into(), axes: Vec::new() });
             }
@@ -554,12 +554,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
     }
 
     /// The stages of statements that stand outside parallel loops.
-    fn stages(
-        &mut self,
-        statements: &'a [Stmt],
-        generics: &[(Arc<str>, Vec<usize>)],
-        stages: &mut Vec<ProgramStage>,
-    ) {
+    fn stages(&mut self, statements: &'a [Stmt], generics: &[(Arc<str>, Vec<usize>)], stages: &mut Vec<ProgramStage>) {
         let (n_lets, n_locals) = (self.lets.len(), self.locals.len());
         let mut once: Vec<&'a Stmt> = Vec::new();
         for statement in statements {
@@ -578,9 +573,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
                     self.once(&mut once, generics, stages);
                     self.serial(inner, generics, stages);
                 }
-                StmtKind::If { .. } | StmtKind::While { .. }
-                    if blocks_of(statement).into_iter().any(has_parallel) =>
-                {
+                StmtKind::If { .. } | StmtKind::While { .. } if blocks_of(statement).into_iter().any(has_parallel) => {
                     let message = "a parallel loop under a condition, which is not known before the launch";
                     let help = "move the condition into the loop, or write `serial for` there";
                     self.error(Code::Unsupported, statement.range, message, help);
@@ -848,7 +841,11 @@ impl<'a> ProgramElaboration<'_, 'a> {
     }
 
     /// What the annotations say to the compiler, as arguments of the decorator.
-    fn decorator_keywords(&mut self, annotations: &[&Annotation], context: BodyContext) -> Vec<(Identifier, ast::Expr)> {
+    fn decorator_keywords(
+        &mut self,
+        annotations: &[&Annotation],
+        context: BodyContext,
+    ) -> Vec<(Identifier, ast::Expr)> {
         let mut keywords = Vec::new();
         let mut hints: Vec<(&str, ast::Expr)> = Vec::new();
         for annotation in annotations {
@@ -870,7 +867,8 @@ impl<'a> ProgramElaboration<'_, 'a> {
                 "critical_path" => keywords.push(keyword("critical_path", node::boolean(true, range), range)),
                 "no_allocation" => keywords.push(keyword("no_allocation", node::boolean(true, range), range)),
                 "inline" => keywords.push(keyword("inline_always", node::boolean(true, range), range)),
-                "kernel" => {
+                // A stage alone need not be of the kind of the whole.
+                "kernel" if self.has_one_stage => {
                     let kind = annotation.arguments.first().and_then(|argument| argument.value.as_name());
                     if let Some(kind) = kind.filter(|kind| KernelKind::from_name(kind).is_some()) {
                         keywords.push(keyword("kind", node::text(kind, range), range));
@@ -911,8 +909,7 @@ fn keyword(name: &str, value: ast::Expr, range: TextRange) -> (Identifier, ast::
 /// Declares the parameters and results of a function.
 fn declare_params(body: &mut BodyElaboration<'_, '_>, function: &FunctionItem, results: &[Ident]) {
     for param in &function.params {
-        let is_reference =
-            param.ty.as_ref().is_some_and(|ty| matches!(&ty.path[..], [only] if only.name == "ref"));
+        let is_reference = param.ty.as_ref().is_some_and(|ty| matches!(&ty.path[..], [only] if only.name == "ref"));
         let kind = if is_reference { LocalKind::Reference } else { LocalKind::Param };
         body.declare(&param.name, kind);
     }

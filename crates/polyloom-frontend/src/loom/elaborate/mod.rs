@@ -15,7 +15,8 @@ use super::parse::SyntaxError;
 use super::program::LoomProgram;
 use super::python_nodes as node;
 use super::syntax::{
-    Expr, ExprKind, ForLoop, FunctionItem, FunctionKeyword, Ident, Import, Item, LoomFile, StmtKind, walk_block, walk_expr,
+    Expr, ExprKind, ForLoop, FunctionItem, FunctionKeyword, Ident, Import, Item, LoomFile, StmtKind, walk_block,
+    walk_expr,
 };
 use super::types;
 use crate::function_info::FunctionRole;

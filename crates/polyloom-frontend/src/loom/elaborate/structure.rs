@@ -46,12 +46,7 @@ impl FileElaboration<'_> {
         let mut fields = Vec::new();
         for (name, ty) in &structure.fields {
             let range = name.range.cover(ty.range);
-            fields.push(node::annotated(
-                node::target(&name.name, name.range),
-                self.type_node(ty, false),
-                None,
-                range,
-            ));
+            fields.push(node::annotated(node::target(&name.name, name.range), self.type_node(ty, false), None, range));
         }
         if fields.is_empty() {
             fields.push(node::pass(structure.range));
@@ -64,14 +59,16 @@ impl FileElaboration<'_> {
         let range = ty.range;
         let [name] = &ty.path[..] else {
             let mut path = ty.path.iter();
-            let first = path.next().map_or_else(|| node::name(ANY, range), |first| node::name(&first.name, first.range));
+            let first =
+                path.next().map_or_else(|| node::name(ANY, range), |first| node::name(&first.name, first.range));
             return path.fold(first, |of, member| node::attribute(of, &member.name, member.range));
         };
         match name.name.as_str() {
             "array" => return self.array_node(ty, in_signature),
             "vector" | "matrix" | "quaternion" | "transformation" => return self.composite_node(ty, &name.name),
             "ref" => {
-                let [TypeArgument::Value(Expr { kind: ExprKind::Name(_), .. }) | TypeArgument::Type(_)] = &ty.arguments[..]
+                let [TypeArgument::Value(Expr { kind: ExprKind::Name(_), .. }) | TypeArgument::Type(_)] =
+                    &ty.arguments[..]
                 else {
                     self.error(Code::BadAnnotation, range, "`ref` takes one type", "write `ref<f32>`");
                     return node::name(ANY, range);
@@ -101,7 +98,8 @@ impl FileElaboration<'_> {
                 false => node::name(&name.name, range),
             };
         }
-        if package_member(&name.name).is_some() {
+        // Python's own names of types are none here.
+        if package_member(&name.name).is_some() && !matches!(name.name.as_str(), "float" | "int") {
             return node::member(&name.name, range);
         }
         let known = types::SCALARS.iter().map(|(name, _)| *name).chain(["array", "vec2", "vec3", "vec4", "quat"]);
@@ -159,12 +157,17 @@ impl FileElaboration<'_> {
     fn composite_node(&mut self, ty: &TypeExpr, name: &str) -> ast::Expr {
         let range = ty.range;
         let element = self.type_argument(ty.arguments.first(), range, false);
-        let extents: Vec<ast::Expr> = ty.arguments.iter().skip(1).map(|argument| match argument {
-            TypeArgument::Value(value) => {
-                BodyElaboration::new(self, BodyContext::Function, FxHashMap::default()).expr(value)
-            }
-            TypeArgument::Type(ty) => node::int(0, ty.range),
-        }).collect();
+        let extents: Vec<ast::Expr> = ty
+            .arguments
+            .iter()
+            .skip(1)
+            .map(|argument| match argument {
+                TypeArgument::Value(value) => {
+                    BodyElaboration::new(self, BodyContext::Function, FxHashMap::default()).expr(value)
+                }
+                TypeArgument::Type(ty) => node::int(0, ty.range),
+            })
+            .collect();
         let keyword = |name: &str, value: ast::Expr| (Identifier::new(name, range), value);
         let mut keywords = vec![keyword("dtype", element)];
         match (name, extents.len()) {
@@ -211,9 +214,7 @@ impl FileElaboration<'_> {
 /// The names of `a.b.c`.
 fn path_of(expr: &Expr) -> Option<Vec<crate::loom::syntax::Ident>> {
     match &expr.kind {
-        ExprKind::Name(name) => {
-            Some(vec![crate::loom::syntax::Ident { name: name.clone(), range: expr.range }])
-        }
+        ExprKind::Name(name) => Some(vec![crate::loom::syntax::Ident { name: name.clone(), range: expr.range }]),
         ExprKind::Member(of, member) => {
             let mut path = path_of(of)?;
             path.push(member.clone());

@@ -1,9 +1,7 @@
 //! Expressions and types.
 
 use super::{MAX_CHAIN, Parser};
-use crate::loom::syntax::{
-    Argument, BinaryOp, CompareOp, Expr, ExprKind, Ident, TypeArgument, TypeExpr, UnaryOp,
-};
+use crate::loom::syntax::{Argument, BinaryOp, CompareOp, Expr, ExprKind, Ident, TypeArgument, TypeExpr, UnaryOp};
 use crate::loom::token::{Keyword, TokenKind};
 use polyloom_ir::Code;
 use ruff_text_size::TextRange;
@@ -233,7 +231,10 @@ impl<'a> Parser<'a> {
             if self.take(close).is_some() {
                 break;
             }
-            if self.kind() == TokenKind::End {
+            // What begins a statement or ends a block in a line of its own is not between the brackets.
+            let is_outside = self.token().begins_line
+                && (self.kind().is("}") || self.kind().is("@") || matches!(self.kind(), TokenKind::Keyword(_)));
+            if self.kind() == TokenKind::End || is_outside {
                 let text = self.text_of(opening.range);
                 self.error(Code::Syntax, opening.range, format!("`{text}` is never closed"), "close the bracket");
                 break;
@@ -295,7 +296,10 @@ impl<'a> Parser<'a> {
     fn primary(&mut self) -> Expr {
         let token = self.token();
         if !self.continues() {
-            self.expected("a value", "write a number, a name or a call; an operator at the end of a line goes on in the next");
+            self.expected(
+                "a value",
+                "write a number, a name or a call; an operator at the end of a line goes on in the next",
+            );
             return self.rejected(token.range);
         }
         let kind = match token.kind {
@@ -308,7 +312,8 @@ impl<'a> Parser<'a> {
             TokenKind::Unknown => ExprKind::Error,
             TokenKind::Symbol("(") => {
                 let mut values = self.list("(", ")", Parser::expr);
-                let is_tuple = values.len() != 1 || self.tokens[..self.at].iter().rev().nth(1).is_some_and(|t| t.kind.is(","));
+                let is_tuple =
+                    values.len() != 1 || self.tokens[..self.at].iter().rev().nth(1).is_some_and(|t| t.kind.is(","));
                 if is_tuple {
                     return Expr { kind: ExprKind::Tuple(values), range: self.since(token.range) };
                 }
@@ -376,6 +381,7 @@ impl<'a> Parser<'a> {
     }
 
     fn type_arguments(&mut self) -> Vec<TypeArgument> {
+        self.note_angle();
         let opening = self.bump();
         self.brackets += 1;
         let mut arguments = Vec::new();
@@ -411,6 +417,9 @@ impl<'a> Parser<'a> {
 
     /// Takes `>`. Of `>>` and `>=`, which the types before a default or inside another end with, that is the first half.
     fn close_angle(&mut self) -> bool {
+        if self.kind().is(">") || self.kind().is(">>") {
+            self.note_angle();
+        }
         if self.take(">").is_some() {
             return true;
         }

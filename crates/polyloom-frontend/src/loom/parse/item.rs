@@ -1,9 +1,7 @@
 //! What a file declares.
 
 use super::Parser;
-use crate::loom::syntax::{
-    Constant, FunctionItem, FunctionKeyword, Ident, Import, Item, Param, StructItem, TypeExpr,
-};
+use crate::loom::syntax::{Constant, FunctionItem, FunctionKeyword, Ident, Import, Item, Param, StructItem, TypeExpr};
 use crate::loom::token::{Keyword, TokenKind};
 use polyloom_ir::Code;
 use ruff_text_size::TextRange;
@@ -93,7 +91,7 @@ impl Parser<'_> {
     }
 
     fn import(&mut self) -> Option<Import> {
-        let start = self.bump().range;
+        self.bump();
         let (path, path_range) = self.path()?;
         let is_as = self.kind() == TokenKind::Name && self.continues() && self.text_of(self.token().range) == "as";
         let alias = if is_as {
@@ -103,11 +101,11 @@ impl Parser<'_> {
             let file = path.rsplit('/').next().unwrap_or(&path);
             Ident { name: file.strip_suffix(".loom").unwrap_or(file).to_owned(), range: path_range }
         };
-        Some(Import { path, path_range, alias: Some(alias), names: Vec::new(), range: self.since(start) })
+        Some(Import { path, path_range, alias: Some(alias), names: Vec::new() })
     }
 
     fn import_names(&mut self) -> Option<Import> {
-        let start = self.bump().range;
+        self.bump();
         let (path, path_range) = self.path()?;
         let usage = "write `from \"vectors.loom\" import length, normalise`";
         if self.take_keyword(Keyword::Import).is_none() {
@@ -118,7 +116,7 @@ impl Parser<'_> {
         while self.take(",").is_some() {
             names.push(self.ident("a name", usage)?);
         }
-        Some(Import { path, path_range, alias: None, names, range: self.since(start) })
+        Some(Import { path, path_range, alias: None, names })
     }
 
     fn constant(&mut self) -> Option<Constant> {
@@ -156,7 +154,8 @@ impl Parser<'_> {
                 self.bump();
                 break;
             }
-            if token.kind == TokenKind::End || !is_braced && token.begins_line && token.column <= outer {
+            let is_after = token.begins_line && token.column <= outer || token.kind.is("}");
+            if token.kind == TokenKind::End || !is_braced && is_after {
                 if is_braced {
                     self.error(Code::Syntax, opening.range, "`{` is never closed", "close the struct with `}`");
                 }
@@ -206,7 +205,9 @@ impl Parser<'_> {
         };
         let params = self.list("(", ")", Parser::param).into_iter().flatten().collect();
         let (mut results, mut returns) = (Vec::new(), Vec::new());
-        if self.take("->").is_some() {
+        // Results may stand in a line of their own.
+        if self.kind().is("->") {
+            self.bump();
             match keyword {
                 FunctionKeyword::Fn => {
                     let in_parentheses = self.take("(").is_some();
@@ -248,6 +249,7 @@ impl Parser<'_> {
 
     fn generics(&mut self) -> Vec<(Ident, Option<Ident>)> {
         let usage = "write `fn f<T: Float>(x: T) -> T`";
+        self.note_angle();
         self.bump();
         let mut generics = Vec::new();
         self.brackets += 1;
@@ -259,6 +261,7 @@ impl Parser<'_> {
                 break;
             }
         }
+        self.note_angle();
         self.expect(">", usage);
         self.brackets = self.brackets.saturating_sub(1);
         generics

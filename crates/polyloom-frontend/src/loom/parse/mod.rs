@@ -58,9 +58,10 @@ pub(crate) fn parse(text: &str, lexed: &LexedText) -> (LoomFile, Vec<SyntaxError
         half_taken: usize::MAX,
         errors: errors.collect(),
         layout: Vec::new(),
+        angles: Vec::new(),
     };
     let items = parser.items();
-    let Parser { mut errors, layout, .. } = parser;
+    let Parser { mut errors, layout, angles, .. } = parser;
     errors.sort_by_key(|error| error.range.start());
     let mut last = None;
     errors.retain(|error| {
@@ -72,7 +73,7 @@ pub(crate) fn parse(text: &str, lexed: &LexedText) -> (LoomFile, Vec<SyntaxError
         is_new_line
     });
     errors.truncate(MAX_ERRORS);
-    (LoomFile { items, layout }, errors)
+    (LoomFile { items, layout, angles }, errors)
 }
 
 pub(super) struct Parser<'a> {
@@ -90,6 +91,7 @@ pub(super) struct Parser<'a> {
     half_taken: usize,
     errors: Vec<SyntaxError>,
     layout: Vec<(u32, u32)>,
+    angles: Vec<u32>,
 }
 
 impl<'a> Parser<'a> {
@@ -242,6 +244,11 @@ impl<'a> Parser<'a> {
     /// Notes that the next token begins a statement or an item.
     fn note_layout(&mut self) {
         self.layout.push((self.token().range.start().to_u32(), self.n_blocks));
+    }
+
+    /// Notes that the next token is a bracket of a type.
+    fn note_angle(&mut self) {
+        self.angles.push(self.token().range.start().to_u32());
     }
 
     /// A block, whose header began at the token with this index.

@@ -1,9 +1,7 @@
 //! Statements and their annotations.
 
 use super::Parser;
-use crate::loom::syntax::{
-    Annotation, BinaryOp, Block, Expr, ExprKind, ForLoop, Ident, LoopIndex, Stmt, StmtKind,
-};
+use crate::loom::syntax::{Annotation, BinaryOp, Block, Expr, ExprKind, ForLoop, Ident, LoopIndex, Stmt, StmtKind};
 use crate::loom::token::{Keyword, TokenKind};
 use polyloom_ir::Code;
 
@@ -33,6 +31,9 @@ impl Parser<'_> {
             true => self.annotations(),
             false => Vec::new(),
         };
+        if self.at != header && self.token().begins_line {
+            self.note_layout();
+        }
         self.statement_start = self.at;
         let word = match self.kind() {
             TokenKind::Keyword(word) => Some(word),
@@ -120,6 +121,9 @@ impl Parser<'_> {
             // An `else` may begin a line: then it stands under its `if`, or in a block of braces.
             let token = self.token();
             let is_mine = !token.begins_line || token.column >= column;
+            if is_mine && token.begins_line && matches!(token.kind, TokenKind::Keyword(Keyword::Elif | Keyword::Else)) {
+                self.note_layout();
+            }
             match token.kind {
                 TokenKind::Keyword(Keyword::Elif) if is_mine => {
                     self.bump();
@@ -169,9 +173,8 @@ impl Parser<'_> {
                 break;
             }
             let end = self.sum();
-            let is_step = self.kind() == TokenKind::Name
-                && self.continues()
-                && self.text_of(self.token().range) == "step";
+            let is_step =
+                self.kind() == TokenKind::Name && self.continues() && self.text_of(self.token().range) == "step";
             let step = is_step.then(|| {
                 self.bump();
                 self.sum()
@@ -236,7 +239,10 @@ impl Parser<'_> {
                     "put the operator at the end of the line before, or the expression in parentheses",
                 ),
                 TokenKind::Unknown => (format!("`{text}` begins no statement"), "remove it"),
-                _ => (format!("`{text}` begins no statement"), "statements are declarations, assignments, calls, `if`, `for`, `while`"),
+                _ => (
+                    format!("`{text}` begins no statement"),
+                    "statements are declarations, assignments, calls, `if`, `for`, `while`",
+                ),
             };
             self.error(Code::Syntax, start.range, message, help);
             self.bump();
