@@ -5,9 +5,8 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pytest
-
 import polyloom as loom
+import pytest
 
 FOLDER = Path(__file__).parents[2]
 EXAMPLES = FOLDER / "examples" / "loom"
@@ -52,9 +51,7 @@ def test_programs_of_the_issue_run_as_they_stand():
 
 
 def test_required_devices_are_required():
-    module = loom.loom_module(
-        'kernel f(x: array<f32, n>) @device("cuda:7", require) { for i in 0..n { x[i] = 1.0 } }'
-    )
+    module = loom.loom_module('kernel f(x: array<f32, n>) @device("cuda:7", require) { for i in 0..n { x[i] = 1.0 } }')
     with pytest.raises(RuntimeError, match="requires cuda:7"):
         module.f(random(3))
 
@@ -79,7 +76,7 @@ def test_mistakes_are_errors_of_the_import():
 @loom.kernel
 def twin_matmul(a: loom.array2d(dtype=float), b: loom.array2d(dtype=float), c: loom.array2d(dtype=float)):
     i, j = loom.tid()
-    total = float(0.0)
+    total = 0.0
     for k in range(a.shape[1]):
         total += a[i, k] * b[k, j]
     c[i, j] = total
