@@ -18,7 +18,11 @@ FEATURES := polyloom/compute polyloom/planner polyloom-cli/compute polyloom-file
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
 PYTHON_SOURCES := $(shell find python/polyloom -name '*.py' -o -name '*.pyi' 2>/dev/null)
 
-.PHONY: help setup develop develop-release demo test test-torch test-ray test-pages test-gpu lint bench bench-peers docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python fuzz-capture fuzz-fuse fuzz-graphs exit-soak stubs warp-names warp-corpus warp-tests clean
+# The driver over the simulator is a file of the package: $(call gpu_driver,PROFILE,FOLDER) builds it and puts it there.
+gpu_driver = cargo build --quiet -p polyloom-cuda-sim --profile $(1); mkdir -p python/polyloom/_gpu; \
+	  cp target/$(2)/libpolyloom_cuda_sim.so python/polyloom/_gpu/libcuda.so.1
+
+.PHONY: help setup develop develop-release demo test test-torch test-ray test-pages test-gpu test-gpu-simulated test-gpu-programs lint bench bench-peers docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python fuzz-capture fuzz-fuse fuzz-graphs exit-soak stubs warp-names warp-corpus warp-tests clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -41,7 +45,7 @@ $(STAMPS)/venv-test: scripts/setup_venv.sh python/requirements-dev.txt
 $(STAMPS)/develop: setup $(NATIVE_SOURCES) $(PYTHON_SOURCES)
 	@if [ ! -e $@ ] || [ -n "$$(find $(NATIVE_SOURCES) $(PYTHON_SOURCES) -newer $@ -print -quit)" ]; then \
 	  echo "==> building the compiler and the Python package for tests, into $(TEST_VENV): some minutes the first time"; \
-	  rm -rf target/test-wheel; \
+	  rm -rf target/test-wheel; $(call gpu_driver,dev,debug); \
 	  PATH="$(CURDIR)/$(TEST_BIN):$$PATH" VIRTUAL_ENV=$(CURDIR)/$(TEST_VENV) \
 	    maturin build --quiet --compatibility linux --auditwheel skip --out target/test-wheel; \
 	  $(TEST_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall target/test-wheel/*.whl; \
@@ -50,6 +54,7 @@ $(STAMPS)/develop: setup $(NATIVE_SOURCES) $(PYTHON_SOURCES)
 $(STAMPS)/develop-release: $(STAMPS)/system $(STAMPS)/venv $(NATIVE_SOURCES)
 	@if [ ! -e $@ ] || [ -n "$$(find $(NATIVE_SOURCES) -newer $@ -print -quit)" ]; then \
 	  echo "==> building the compiler and the Python package, optimised, into $(VENV): some minutes the first time"; \
+	  $(call gpu_driver,release,release); \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV=$(CURDIR)/$(VENV) maturin develop --release --quiet; touch $@; fi
 
 # What `make bench` and the comparisons with Warp need beside the package; clang needs a library for OpenMP.
@@ -95,6 +100,19 @@ test-pages: $(STAMPS)/develop  ## tests of `polyloom db serve` in Chromium, whic
 
 test-gpu: $(STAMPS)/develop  ## tests on an NVIDIA GPU, and on its simulator; GPU_TESTING.md says more
 	$(TEST_BIN)/python -m pytest tests/gpu
+
+test-gpu-simulated: $(STAMPS)/develop  ## the same as cuda:0 over the simulated driver, with no GPU
+	$(TEST_BIN)/polyloom gpu run --quiet -- $(TEST_BIN)/python -m pytest tests/gpu
+
+# Programs that nobody here wrote have an environment of their own, because their packages bring NVIDIA's libraries.
+PROGRAMS_VENV := .venv-gpu-programs
+
+$(STAMPS)/gpu-programs: scripts/setup_venv.sh tests/gpu_programs/requirements.txt
+	@PYTHON=$(PYTHON) scripts/setup_venv.sh $(PROGRAMS_VENV) tests/gpu_programs/requirements.txt
+	@mkdir -p $(@D) && touch $@
+
+test-gpu-programs: $(STAMPS)/develop-release $(STAMPS)/gpu-programs  ## GPU programs of others over the simulated driver; writes docs/gpu_programs.md
+	$(BIN)/python tests/gpu_programs/run.py --python $(PROGRAMS_VENV)/bin/python --write docs/gpu_programs.md
 
 lint: setup  ## formatting, clippy, dependency policy, Python linters; the light build with no LLVM in reach
 	cargo fmt --all --check
@@ -146,6 +164,7 @@ dataset-sample: $(STAMPS)/develop-release  ## regenerate examples/dataset, 100 r
 	$(BIN)/polyloom dataset produce --count 100 --zstd --output examples/dataset
 
 wheel: $(STAMPS)/system $(STAMPS)/venv  ## a self-contained wheel in dist/, LLVM linked statically
+	@$(call gpu_driver,dist,dist)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --profile dist --out dist --no-default-features --features compute-static
 	@ls -l dist
 

@@ -23,6 +23,22 @@ def reason_for_no_gpu():
 NO_GPU = reason_for_no_gpu()
 
 
+def is_simulated(device):
+    """True of the simulator, and of `cuda:0` over the simulated driver (`make test-gpu-simulated`)."""
+    return str(device) == "sim:0" or loom.get_device(device).name.startswith("Polyloom simulator")
+
+
+@pytest.fixture(name="is_simulated")
+def _is_simulated():
+    return is_simulated
+
+
+@pytest.fixture
+def small(device):
+    """True where work has to be small."""
+    return is_simulated(device)
+
+
 def pytest_terminal_summary(terminalreporter):
     if NO_GPU:
         terminalreporter.write_line(f"tests/gpu ran on the simulator alone, and skipped cuda:0: {NO_GPU}")

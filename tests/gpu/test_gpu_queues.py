@@ -37,11 +37,11 @@ def test_launches_of_a_queue_are_in_order(device):
     assert (queue.handle != 0) == device.startswith("cuda")
 
 
-def test_a_queue_waits_for_the_event_of_another(device):
+def test_a_queue_waits_for_the_event_of_another(device, small):
     first, second = _native.Queue(device), _native.Queue(device)
     x, y = loom.full(1 << 16, 3.0), loom.zeros(1 << 16)
     begin = first.record()
-    first.launch(spin, 1 << 16, [x, 20 if device == "sim:0" else 200_000])
+    first.launch(spin, 1 << 16, [x, 20 if small else 200_000])
     end = first.record()
     second.wait(end)
     second.launch(double, 1 << 16, [x, y])
@@ -51,10 +51,10 @@ def test_a_queue_waits_for_the_event_of_another(device):
     np.testing.assert_array_equal(y.numpy(), 2 * x.numpy())
 
 
-def test_the_default_queue_comes_after_others(device):
+def test_the_default_queue_comes_after_others(device, small):
     queue = _native.Queue(device)
     x, y = loom.full(1 << 16, 3.0), loom.zeros(1 << 16)
-    queue.launch(spin, 1 << 16, [x, 20 if device == "sim:0" else 200_000])
+    queue.launch(spin, 1 << 16, [x, 20 if small else 200_000])
     loom.launch(double, 1 << 16, [x, y])
     np.testing.assert_array_equal(y.numpy(), 2 * x.numpy())
 

@@ -11,6 +11,7 @@ mod doctor;
 mod explain;
 mod format;
 mod fuse;
+mod gpu;
 mod kernel_file;
 mod loom;
 mod plan;
@@ -66,6 +67,9 @@ enum CliCommand {
     Db(database::DatabaseCommand),
     /// Make data sets of kernels with their code
     Dataset(dataset::DatasetArguments),
+    /// Run GPU programs of any kind without a GPU
+    #[command(subcommand)]
+    Gpu(gpu::GpuCommand),
     /// Say what this build and this machine have
     Doctor(doctor::DoctorArguments),
 }
@@ -82,6 +86,8 @@ enum CommandFailure {
     Interrupted(String),
     /// Everything has been said already.
     Silent,
+    /// A program that was run has ended with this status, and has said why.
+    Status(i32),
 }
 
 impl From<CompileError> for CommandFailure {
@@ -114,11 +120,13 @@ pub fn run(arguments: Vec<OsString>) -> i32 {
         CliCommand::Run(arguments) => run::run(&arguments),
         CliCommand::Db(command) => database::run(&command),
         CliCommand::Dataset(arguments) => dataset::run(&arguments),
+        CliCommand::Gpu(command) => gpu::run(&command),
         CliCommand::Doctor(arguments) => doctor::run(&arguments),
     };
     match outcome {
         Ok(()) => 0,
         Err(CommandFailure::Silent) => 1,
+        Err(CommandFailure::Status(status)) => status,
         Err(CommandFailure::Rejected(error)) => {
             report(&error);
             1

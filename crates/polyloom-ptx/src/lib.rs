@@ -35,9 +35,10 @@ pub use contents::ModuleContents;
 pub use counters::Counters;
 pub use decode::op::{InstClass, LaunchLimits, ParameterInfo};
 pub use error::{PtxError, TextPosition};
-pub use memory::{DeviceMemory, MemoryError};
+pub use memory::{DeviceMemory, HostMemory, MemoryError};
 pub use module::{
-    Kernel, KernelInfo, LaunchRequest, LoadError, LoadedModule, Module, Sanitizers, Simulator, UnknownSanitizer,
+    Kernel, KernelInfo, KernelResources, LaunchProgress, LaunchRequest, LoadError, LoadedModule, Module, Sanitizers,
+    Simulator, UnknownSanitizer,
 };
-pub use occupancy::{Limiter, Occupancy};
-pub use report::{CodeSite, Fault, Finding, FindingKind, Report, ThreadPlace};
+pub use occupancy::{Limiter, MULTIPROCESSORS, Occupancy};
+pub use report::{AccessedMemory, CodeSite, Fault, Finding, FindingKind, Report, ThreadPlace};

@@ -9,11 +9,13 @@ use crate::error::{PtxError, TextPosition};
 use crate::exec;
 use crate::memory::device::AllocationPurpose;
 use crate::memory::{DeviceMemory, MemoryError, window};
+use crate::occupancy::Occupancy;
 use crate::report::{Fault, Report};
 use crate::syntax::ast::{InitialValue, ModuleItem, PtxAst, PtxVariable, StateSpace, SymbolLinkage};
 use crate::syntax::parse;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -54,6 +56,11 @@ impl Module {
             }
         }
         Ok(Module { ast: Arc::new(ast) })
+    }
+
+    /// Returns true if a device of an architecture, 80 for `sm_80`, runs it.
+    pub fn runs_on(&self, arch: u32) -> bool {
+        self.ast.target.first().is_none_or(|target| exec::runs_on(target, arch))
     }
 
     /// The syntax tree.
@@ -184,6 +191,17 @@ impl FromStr for Sanitizers {
     }
 }
 
+/// Describes what a thread and a block of a kernel take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KernelResources {
+    /// 32-bit registers of a thread, an estimate: PTX does not say.
+    pub registers: u32,
+    /// Bytes of shared memory that the module declares.
+    pub static_shared_bytes: u32,
+    /// Bytes of local memory that a thread may need.
+    pub local_bytes: u32,
+}
+
 /// Describes how a kernel is launched.
 #[derive(Clone, Copy)]
 pub struct LaunchRequest<'a> {
@@ -203,6 +221,8 @@ pub struct LaunchRequest<'a> {
     pub sanitize: Sanitizers,
     /// True if to count.
     pub counters: bool,
+    /// True if the report is to say which global memory was accessed. The check for races has to be on.
+    pub accesses: bool,
     /// Host threads to use; with other checks than those of bounds and alignment it is one.
     pub threads: usize,
     /// The architecture whose limits hold, 80 for `sm_80`.
@@ -211,6 +231,21 @@ pub struct LaunchRequest<'a> {
     pub interrupt: &'a (dyn Fn() -> bool + Sync),
     /// Gets what the kernel prints, a call of `printf` at a time.
     pub print: &'a (dyn Fn(&str) + Sync),
+    /// The most instructions that all threads together may execute; blocks look now and then.
+    pub max_thread_instructions: Option<u64>,
+    /// Told after each block how far the launch is.
+    pub progress: &'a (dyn Fn(LaunchProgress) + Sync),
+}
+
+/// Says how far a launch is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaunchProgress {
+    /// Blocks that are done.
+    pub blocks_done: u64,
+    /// Blocks of the grid.
+    pub blocks: u64,
+    /// Instructions that the threads of blocks which are done have executed.
+    pub thread_instructions: u64,
 }
 
 impl Default for LaunchRequest<'_> {
@@ -225,10 +260,13 @@ impl Default for LaunchRequest<'_> {
             names: &[],
             sanitize: Sanitizers::default(),
             counters: false,
+            accesses: false,
             threads: 1,
             arch: 90,
             interrupt: &|| false,
             print: &|_| {},
+            max_thread_instructions: None,
+            progress: &|_| {},
         }
     }
 }
@@ -459,6 +497,11 @@ impl SimulatorState {
 }
 
 impl LoadedModule {
+    /// The addresses of a variable in global or constant memory.
+    pub fn variable(&self, name: &str) -> Option<Range<u64>> {
+        self.inner.memory.allocation_at(*self.inner.globals.by_name.get(name)?)
+    }
+
     /// Decodes a kernel, once, or says what in it the simulator cannot run.
     pub fn kernel(&self, name: &str) -> Result<Kernel, Vec<PtxError>> {
         let known = self.inner.programs.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
@@ -502,6 +545,22 @@ impl Kernel {
     /// Returns what its directives allow.
     pub fn limits(&self) -> LaunchLimits {
         self.program.limits
+    }
+
+    /// Returns what a thread and a block of it take.
+    pub fn resources(&self) -> KernelResources {
+        let program = &self.program;
+        KernelResources {
+            registers: crate::occupancy::registers(program),
+            static_shared_bytes: program.static_shared_bytes,
+            local_bytes: program.local_bytes,
+        }
+    }
+
+    /// Returns how many blocks of so many threads, with so much dynamic shared memory, a multiprocessor of an
+    /// architecture (80 for `sm_80`) holds.
+    pub fn occupancy(&self, arch: u32, threads: u32, dynamic_shared_bytes: u32) -> Occupancy {
+        crate::occupancy::of_block(&self.program, arch, threads, dynamic_shared_bytes)
     }
 
     /// Runs it to its end. Memory keeps what a launch that fails has written.

@@ -41,13 +41,25 @@ pub struct Occupancy {
 /// Holds what assemblers take besides the values that are needed later.
 const WORKING_REGISTERS: u32 = 8;
 
+/// Multiprocessors that a simulated device has.
+pub const MULTIPROCESSORS: u32 = 16;
+
 pub(crate) fn occupancy(program: &DecodedProgram, launch: &LaunchRequest<'_>) -> Occupancy {
+    of_block(program, launch.arch, launch.block.iter().product(), launch.dynamic_shared_bytes)
+}
+
+/// Returns how many blocks of so many threads and bytes of dynamic shared memory fit.
+pub(crate) fn of_block(program: &DecodedProgram, arch: u32, threads: u32, dynamic_shared_bytes: u32) -> Occupancy {
+    let shared = program.static_shared_bytes.saturating_add(dynamic_shared_bytes);
+    compute(limits(arch), threads, registers(program), shared)
+}
+
+/// 32-bit registers a thread, estimated.
+pub(crate) fn registers(program: &DecodedProgram) -> u32 {
     let kernel = &program.functions[program.kernel];
     let declared = kernel.size.words + 2 * kernel.size.doubles;
     let needed = kernel.pressure.map_or(declared, |pressure| pressure + WORKING_REGISTERS);
-    let registers = needed.clamp(16, program.limits.max_registers.unwrap_or(255).clamp(16, 255));
-    let shared = program.static_shared_bytes + launch.dynamic_shared_bytes;
-    compute(limits(launch.arch), launch.block.iter().product(), registers, shared)
+    needed.clamp(16, program.limits.max_registers.unwrap_or(255).clamp(16, 255))
 }
 
 /// Registers are handed out to a warp by 256, shared memory by 128 bytes, beside what each block's is the system's.
@@ -55,7 +67,7 @@ fn compute(limits: ArchLimits, threads: u32, registers: u32, shared: u32) -> Occ
     let warps = threads.div_ceil(32).max(1);
     let most_warps = limits.threads_per_multiprocessor / 32;
     let by_registers = limits.registers / ((registers * 32).next_multiple_of(256) * warps).max(1);
-    let taken = (shared + limits.reserved_shared_bytes).next_multiple_of(128);
+    let taken = shared.saturating_add(limits.reserved_shared_bytes).checked_next_multiple_of(128).unwrap_or(u32::MAX);
     let by_shared = limits.multiprocessor_shared_bytes.checked_div(taken).unwrap_or(u32::MAX);
     let choices = [
         (limits.blocks_per_multiprocessor, Limiter::Blocks),

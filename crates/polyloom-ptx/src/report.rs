@@ -37,6 +37,8 @@ pub enum FindingKind {
     InvalidLaunch,
     /// The caller ended the launch.
     Interrupted,
+    /// More instructions than the launch may execute.
+    InstructionLimit,
 }
 
 impl FindingKind {
@@ -58,6 +60,7 @@ impl FindingKind {
             FindingKind::StackOverflow => "stack overflow",
             FindingKind::InvalidLaunch => "invalid launch",
             FindingKind::Interrupted => "interrupted",
+            FindingKind::InstructionLimit => "instruction limit",
         }
     }
 }
@@ -122,7 +125,7 @@ impl Finding {
     }
 
     /// Returns true if the launch goes on after it.
-    pub(crate) fn is_collected(&self) -> bool {
+    pub fn is_collected(&self) -> bool {
         matches!(
             self.kind,
             FindingKind::Uninitialised
@@ -185,4 +188,19 @@ pub struct Report {
     pub warp_instructions: u64,
     /// The rest, if asked for.
     pub counters: Option<Counters>,
+    /// Global memory that was accessed, sorted by address, if asked for.
+    pub accesses: Vec<AccessedMemory>,
+}
+
+/// Words of global memory that a launch accessed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AccessedMemory {
+    /// Their addresses.
+    pub range: std::ops::Range<u64>,
+    /// True if they were written.
+    pub writes: bool,
+    /// True if the last access was atomic, or ordered in another way that makes it no race with others of its kind.
+    pub is_atomic: bool,
+    /// The last write, or a read where there was none.
+    pub site: CodeSite,
 }

@@ -6,6 +6,7 @@ mod checks;
 mod constants;
 mod counting;
 mod device;
+mod embedding;
 mod fuzz;
 mod groups;
 mod instructions;

@@ -20,6 +20,9 @@ pub(crate) struct LoomModule {
 /// The shapes of results, and each launch: its function, its grid if the program says that, and further arguments.
 type BoundLaunches = (Vec<Vec<u64>>, Vec<(usize, Option<Vec<u64>>, Vec<i32>)>);
 
+/// The kernels of a program by the index of their function, and the types of the elements of its results.
+type CompiledStages = (Vec<(usize, Kernel)>, Vec<String>);
+
 /// What is said of a parameter or a result: name, number of axes if it is known to be an array, and whether the program
 /// writes it.
 type ParamFacts = (String, Option<usize>, bool);
@@ -67,12 +70,7 @@ impl LoomModule {
 
     /// The kernels of a program by the index of their function, compiled for arguments of these types, which generic
     /// parameters take and others ignore, with the types of the elements of results.
-    fn compiled(
-        &self,
-        py: Python<'_>,
-        program: usize,
-        types: Vec<String>,
-    ) -> PyResult<(Vec<(usize, Kernel)>, Vec<String>)> {
+    fn compiled(&self, py: Python<'_>, program: usize, types: Vec<String>) -> PyResult<CompiledStages> {
         let program = self.program(program)?;
         let session = session()?;
         let mut kernels = Vec::new();

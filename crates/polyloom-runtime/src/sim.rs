@@ -126,6 +126,7 @@ fn failure(error: &MemoryError) -> DeviceFailure {
         MemoryError::OutOfMemory(n_bytes) => DeviceFailure::OutOfMemory { device, n_bytes },
         MemoryError::NotAllocated(address) => DeviceFailure::OutOfBounds { device, address, n_bytes: 0 },
         MemoryError::OutOfBounds { address, length } => DeviceFailure::OutOfBounds { device, address, n_bytes: length },
+        MemoryError::AlreadyMapped(address) => DeviceFailure::OutOfBounds { device, address, n_bytes: 0 },
     }
 }
 
@@ -357,6 +358,7 @@ pub fn run(
         arch,
         interrupt: &|| cancelled.load(Ordering::Relaxed),
         print: &|text| printed.lock().unwrap_or_else(PoisonError::into_inner).push_str(text),
+        ..polyloom_ptx::LaunchRequest::default()
     };
     let hand_on = || print::write(&std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner)));
     let (done, ended) = channel();

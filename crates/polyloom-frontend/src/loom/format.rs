@@ -100,10 +100,10 @@ fn laid_out(text: &str, tree: &LoomFile, pieces: &[TextPiece]) -> String {
                 open.push((bracket, statement_depth));
             }
         }
-        if [")", "]", "}"].into_iter().any(is_symbol) {
-            if let Some((_, depth)) = open.pop() {
-                statement_depth = depth;
-            }
+        if [")", "]", "}"].into_iter().any(is_symbol)
+            && let Some((_, depth)) = open.pop()
+        {
+            statement_depth = depth;
         }
         if piece.token.is_some() {
             last = piece.token;

@@ -319,7 +319,7 @@ impl<'a> LoopForms<'a> {
                 }
                 _ => {}
             });
-            stores && (!changed.is_empty() || stores_before) || stores_before
+            stores_before || stores && !changed.is_empty()
         });
         match carries || self.inner.iter().any(|inner| inner.is_serial) {
             true => Ok(()),

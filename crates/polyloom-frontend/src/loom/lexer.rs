@@ -126,9 +126,9 @@ impl Lexer<'_> {
 
     fn string(&mut self) {
         let start = self.at;
-        let mut characters = self.rest().char_indices().skip(1);
+        let characters = self.text.get(start..).unwrap_or_default().char_indices().skip(1);
         let mut escaped = false;
-        while let Some((index, character)) = characters.next() {
+        for (index, character) in characters {
             match character {
                 '\n' => {
                     self.at += index;

@@ -58,13 +58,19 @@ pub(super) struct LoopSurroundings<'a> {
     pub(super) writes_of: &'a dyn Fn(&str) -> Option<Vec<bool>>,
 }
 
+/// An array and the first subscripts of a part of it.
+type ArrayPart = (String, Vec<Option<Polynomial>>);
+
+/// Sees the indices of an iteration with their values, and the values of names; returns false if it has seen enough.
+type IterationVisitor<'v> = dyn FnMut(&[(&str, i64)], &dyn Fn(&str) -> Option<i64>) -> bool + 'v;
+
 struct AccessCollector<'a> {
     around: &'a LoopSurroundings<'a>,
     accesses: Vec<ElementAccess>,
     /// Names that stand for polynomials, innermost last; `None` for what is none.
     names: Vec<(String, Option<Polynomial>)>,
     /// Names that stand for parts of arrays: the array and its first subscripts.
-    parts: Vec<(String, (String, Vec<Option<Polynomial>>))>,
+    parts: Vec<(String, ArrayPart)>,
     loops: Vec<IndexRange>,
     n_indices: usize,
 }
@@ -502,7 +508,7 @@ impl IterationMeeting<'_> {
         loops: &[&'r IndexRange],
         values: &mut Vec<(&'r str, i64)>,
         extent: i64,
-        visit: &mut dyn FnMut(&[(&str, i64)], &dyn Fn(&str) -> Option<i64>) -> bool,
+        visit: &mut IterationVisitor<'_>,
     ) -> bool {
         let known: Vec<(&str, i64)> = values.clone();
         let value_of = |name: &str| match known.iter().find(|(known, _)| *known == name) {

@@ -122,7 +122,12 @@ pub(crate) fn kernel(
     let level = func.metadata.hint("opt_level").unwrap_or_default();
     // LLVM's vectoriser leaves loops with vectors alone, as those of groups are.
     let leaves_vectors = lanes == 1 && loop_vectorizer::asks_too_often(module, func);
-    Ok(OptimizerMode { leaves_vectors, interleaves: lanes == 1 && !leaves_vectors, level })
+    Ok(OptimizerMode {
+        leaves_vectors,
+        has_groups: lanes > 1 || func.metadata.by_block,
+        interleaves: lanes == 1 && !leaves_vectors,
+        level,
+    })
 }
 
 /// The flags of floating-point instructions in this mode.

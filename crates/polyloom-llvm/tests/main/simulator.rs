@@ -100,6 +100,7 @@ impl DeviceCode for Simulated {
             arch: self.arch.number().into(),
             interrupt: &|| false,
             print: &|printed| text.lock().expect("nobody panics").push_str(printed),
+            ..LaunchRequest::default()
         };
         if let Err(fault) = self.kernel.launch(&launch) {
             panic!("{fault}\n{kernel}");

@@ -277,6 +277,8 @@ pub(crate) enum HostFunction {
     Alloc,
     /// `free`
     Free,
+    /// `cudaGraphSetConditional`
+    SetConditional,
 }
 
 impl HostFunction {
@@ -286,6 +288,7 @@ impl HostFunction {
             "__assertfail" => Some(HostFunction::Assertion),
             "malloc" => Some(HostFunction::Alloc),
             "free" => Some(HostFunction::Free),
+            "cudaGraphSetConditional" => Some(HostFunction::SetConditional),
             _ => None,
         }
     }

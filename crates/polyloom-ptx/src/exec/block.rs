@@ -171,6 +171,7 @@ impl BlockRun {
             if !ran {
                 return Err(self.deadlock(context));
             }
+            context.check_limit(self.warps.iter().map(|warp| warp.thread_instructions).sum())?;
             if spinning {
                 return Ok(BlockProgress::Spinning);
             }

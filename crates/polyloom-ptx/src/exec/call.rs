@@ -27,6 +27,7 @@ impl WarpRun {
                     }
                     HostFunction::Alloc => self.alloc(context, block, call, lanes),
                     HostFunction::Free => self.free(context, block, inst, call, lanes)?,
+                    HostFunction::SetConditional => self.set_conditional(context, block, inst, call, lanes)?,
                 }
                 return Ok(PathStep::Next);
             }

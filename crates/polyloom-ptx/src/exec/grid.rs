@@ -6,15 +6,15 @@
 
 use super::block::{BlockProgress, BlockRun};
 use super::registers::RegisterFiles;
-use crate::LaunchRequest;
 use crate::counters::Counters;
 use crate::decode::op::{DecodedInst, DecodedProgram};
 use crate::memory::MemoryError;
 use crate::memory::device::{Allocation, AllocationPurpose, DeviceMemory};
 use crate::memory::region::MemoryRegion;
 use crate::memory::window::{self, RESERVED_SHARED};
-use crate::report::{CodeSite, Fault, Finding, FindingKind, Report, ThreadPlace};
+use crate::report::{AccessedMemory, CodeSite, Fault, Finding, FindingKind, Report, ThreadPlace};
 use crate::sanitize::{BlockChecks, GlobalChecks};
+use crate::{LaunchProgress, LaunchRequest};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// Multiprocessors that blocks are said to run on.
-pub(super) const PROCESSORS: u64 = 16;
+pub(super) const PROCESSORS: u64 = crate::occupancy::MULTIPROCESSORS as u64;
 
 /// The most blocks that are begun and not done on one host thread.
 const MAX_RESIDENT: usize = 1024;
@@ -55,6 +55,8 @@ pub(crate) struct GridContext<'a> {
     pub(crate) global_checks: Option<Mutex<GlobalChecks>>,
     findings: Mutex<Vec<Finding>>,
     stop: AtomicBool,
+    /// Blocks that are done, and what their threads have executed.
+    done: (AtomicU64, AtomicU64),
 }
 
 impl GridContext<'_> {
@@ -149,6 +151,31 @@ impl GridContext<'_> {
         self.stop.load(Relaxed) || (self.launch.interrupt)()
     }
 
+    /// Ends the launch if its threads have executed more than they may: those of blocks that are done, and `more`.
+    pub(crate) fn check_limit(&self, more: u64) -> Result<(), Box<Finding>> {
+        let Some(limit) = self.launch.max_thread_instructions else { return Ok(()) };
+        let executed = self.done.1.load(Relaxed) + more;
+        if executed <= limit {
+            return Ok(());
+        }
+        let (blocks, all) = (self.done.0.load(Relaxed), self.blocks());
+        let message =
+            format!("its threads have executed over {limit} instructions, with {blocks} of {all} blocks done");
+        Err(self.plain_finding(FindingKind::InstructionLimit, &message))
+    }
+
+    fn blocks(&self) -> u64 {
+        self.launch.grid.iter().map(|extent| u64::from(*extent)).product()
+    }
+
+    /// Notes that a block is done.
+    fn block_is_done(&self, thread_instructions: u64) {
+        let executed = self.done.1.fetch_add(thread_instructions, Relaxed) + thread_instructions;
+        let blocks_done = self.done.0.fetch_add(1, Relaxed) + 1;
+        let progress = LaunchProgress { blocks_done, blocks: self.blocks(), thread_instructions: executed };
+        (self.launch.progress)(progress);
+    }
+
     /// Notes what a check found, once for each kind and line, or pair of lines whichever of them came second; of those
     /// within a block and between blocks the latter.
     pub(crate) fn report(&self, finding: Finding) {
@@ -215,7 +242,7 @@ fn plain_name(name: &str) -> &str {
 
 /// Returns true if code for `target` runs on the architecture (PTX ISA 9.0 §11.1.2): with `a` on that alone, with `f`
 /// on those of its family that are no older, otherwise on all that are not.
-fn runs_on(target: &str, arch: u32) -> bool {
+pub(crate) fn runs_on(target: &str, arch: u32) -> bool {
     let number = target.trim_start_matches("sm_");
     let digits = number.trim_end_matches(['a', 'f']);
     let Ok(least) = digits.parse::<u32>() else { return true };
@@ -365,6 +392,7 @@ pub(crate) fn run(
         global_checks: sanitizing.then(Mutex::default),
         findings: Mutex::default(),
         stop: AtomicBool::new(false),
+        done: (AtomicU64::new(0), AtomicU64::new(0)),
     };
     let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
     // The checks follow one order of events, so that they run on one host thread.
@@ -377,6 +405,7 @@ pub(crate) fn run(
         thread_instructions: counters.thread_instructions,
         warp_instructions: counters.warp_instructions,
         counters: launch.counters.then_some(counters),
+        accesses: footprint(&context),
     };
     let mut findings = context.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
     if findings.len() > 1 {
@@ -389,6 +418,21 @@ pub(crate) fn run(
         _ => 2,
     });
     if findings.is_empty() { Ok(report) } else { Err(Box::new(Fault { findings, report })) }
+}
+
+/// Which global memory was accessed, and where in the kernel, if the check for races has seen it and somebody asks.
+fn footprint(context: &GridContext<'_>) -> Vec<AccessedMemory> {
+    let checks = context.global_checks.as_ref().filter(|_| context.launch.accesses);
+    let Some(checks) = checks else { return Vec::new() };
+    let words = checks.lock().unwrap_or_else(PoisonError::into_inner).footprint();
+    let code = &context.program.code;
+    let accessed = words.into_iter().map(|word| AccessedMemory {
+        range: word.start..word.end,
+        writes: word.writes,
+        is_atomic: word.strong,
+        site: context.site(&code[word.inst as usize]),
+    });
+    accessed.collect()
 }
 
 fn refused(program: &DecodedProgram, message: String) -> Box<Fault> {
@@ -460,6 +504,11 @@ fn worker(
         }
         match block.run(context) {
             Ok(BlockProgress::Done) => {
+                context.block_is_done(block.state.counters.thread_instructions);
+                if let Err(finding) = context.check_limit(0) {
+                    counters.add(&std::mem::take(&mut block.state.counters));
+                    break Err(finding);
+                }
                 counters.add(&std::mem::take(&mut block.state.counters));
                 spare.push(block);
                 begin = resident.is_empty();

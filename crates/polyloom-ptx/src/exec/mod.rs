@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod block;
 mod bulk;
 mod call;
+mod conditional;
 mod grid;
 mod heap;
 pub(crate) mod lane_access;
@@ -16,4 +17,4 @@ mod stack;
 pub(crate) mod warp;
 
 pub(crate) use block::BlockState;
-pub(crate) use grid::{GridContext, run};
+pub(crate) use grid::{GridContext, run, runs_on};

@@ -5,7 +5,7 @@
 
 use super::addresses::{AddressRuns, AddressUse};
 use super::heap::DeviceHeap;
-use super::region::MemoryRegion;
+use super::region::{HostMemory, MemoryRegion};
 use super::window;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +27,9 @@ pub enum MemoryError {
         /// Says how many.
         length: usize,
     },
+    /// Some of the bytes are an allocation already.
+    #[error("memory at 0x{0:x} is mapped already")]
+    AlreadyMapped(u64),
 }
 
 /// One allocation.
@@ -44,6 +47,8 @@ pub(crate) struct Allocation {
     pub(crate) constant: bool,
     /// The blocks in it of the part of memory that `malloc` gives kernels.
     pub(crate) heap: Option<DeviceHeap>,
+    /// True if the bytes are the device's and count against what it has; others are lent by the host.
+    is_owned: bool,
 }
 
 /// Describes what an allocation is for.
@@ -160,11 +165,13 @@ struct DeviceMemoryState {
     allocations: AddressRuns<Arc<Allocation>>,
     /// Bytes that are allocated.
     in_use: usize,
+    /// Bytes that there are.
+    capacity: usize,
 }
 
 impl DeviceMemoryState {
-    fn new(span: Range<u64>) -> DeviceMemoryState {
-        DeviceMemoryState { allocations: AddressRuns::new(span, GAP), in_use: 0 }
+    fn new(span: Range<u64>, capacity: usize) -> DeviceMemoryState {
+        DeviceMemoryState { allocations: AddressRuns::new(span, GAP), in_use: 0, capacity }
     }
 }
 
@@ -208,7 +215,64 @@ impl DeviceMemory {
     /// Memory whose addresses are those of no other one's with another `number`, up to some thousands.
     pub fn in_window(number: u32) -> DeviceMemory {
         let start = window::GLOBAL + SPAN * u64::from(number % WINDOWS);
-        DeviceMemory { inner: Arc::new(Mutex::new(DeviceMemoryState::new(start..start + SPAN))) }
+        DeviceMemory::in_span(start..start + SPAN, CAPACITY)
+    }
+
+    /// Memory of so many bytes, whose addresses are in `span`: one that the host has set aside, so that memory of the
+    /// host's may be mapped beside the device's own.
+    pub fn in_span(span: Range<u64>, capacity: usize) -> DeviceMemory {
+        DeviceMemory { inner: Arc::new(Mutex::new(DeviceMemoryState::new(span, capacity))) }
+    }
+
+    /// Bytes that it has.
+    pub fn capacity(&self) -> usize {
+        self.inner().capacity
+    }
+
+    /// Bytes that are allocated, without those that the host lends.
+    pub fn in_use(&self) -> usize {
+        self.inner().in_use
+    }
+
+    /// Lets kernels access memory of the host's at the address it has there. It counts as written, because nothing says
+    /// when the host writes it.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::AlreadyMapped`] if some of it is an allocation already.
+    pub fn map_host(&self, memory: HostMemory) -> Result<u64, MemoryError> {
+        let given = memory.address();
+        let (address, region, range) = memory.into_parts();
+        let mut inner = self.inner();
+        let end = given + range.len() as u64;
+        // Words around the ends may be those of a neighbour.
+        let overlaps = inner.allocations.before(end.max(given + 1) - 1).is_some_and(|(start, allocation)| {
+            let other = allocation.given(start);
+            other.end > given && other.start < end.max(given + 1)
+        });
+        if overlaps || inner.allocations.before(address).is_some_and(|(start, _)| start == address) {
+            return Err(MemoryError::AlreadyMapped(given));
+        }
+        let allocation = Allocation {
+            address,
+            region,
+            given: range,
+            written: None,
+            name: None,
+            constant: false,
+            heap: None,
+            is_owned: false,
+        };
+        inner.allocations.put(address, Arc::new(allocation));
+        Ok(given)
+    }
+
+    /// The addresses of the allocation that has this one.
+    pub fn allocation_at(&self, address: u64) -> Option<Range<u64>> {
+        let inner = self.inner();
+        let (start, allocation) = inner.allocations.before(address)?;
+        let given = allocation.given(start);
+        (given.contains(&address) || given.is_empty() && given.start == address).then_some(given)
     }
 
     fn inner(&self) -> std::sync::MutexGuard<'_, DeviceMemoryState> {
@@ -252,7 +316,7 @@ impl DeviceMemory {
         let error = MemoryError::OutOfMemory(end as usize);
         let align = variables.iter().fold(ADDRESS_ALIGN, |most, (_, _, align)| most.max(*align));
         let mut inner = self.inner();
-        let in_reach = end <= 1 << 32 && end as usize <= CAPACITY - inner.in_use;
+        let in_reach = end <= 1 << 32 && end as usize <= inner.capacity - inner.in_use;
         let start = in_reach.then(|| inner.allocations.place(end, align)).flatten().ok_or(error)?;
         let mut addresses = Vec::new();
         for ((name, length, _), offset) in variables.iter().zip(offsets) {
@@ -274,7 +338,7 @@ impl DeviceMemory {
         let mut inner = self.inner();
         let padded =
             skew.checked_add(length).and_then(|end| end.checked_next_multiple_of(WORD)).ok_or(error.clone())?;
-        if padded > CAPACITY - inner.in_use {
+        if padded > inner.capacity - inner.in_use {
             return Err(error);
         }
         let address = inner.allocations.place(padded as u64, align).ok_or(error)?;
@@ -306,7 +370,7 @@ impl DeviceMemoryState {
             AllocationPurpose::Plain | AllocationPurpose::Heap => (None, false),
         };
         self.in_use += padded;
-        let allocation = Allocation { address, region, given, written, name, constant, heap };
+        let allocation = Allocation { address, region, given, written, name, constant, heap, is_owned: true };
         // Padding counts as written, because bytes that nobody can have written are read with the words that they are
         // in.
         allocation.set_written(0, allocation.given.start);
@@ -325,7 +389,9 @@ impl DeviceMemory {
         let begins = found.filter(|(start, allocation)| allocation.given(*start).start == address);
         let start = begins.map(|(start, _)| start).ok_or(MemoryError::NotAllocated(address))?;
         let allocation = inner.allocations.remove(start).ok_or(MemoryError::NotAllocated(address))?;
-        inner.in_use -= allocation.region.len();
+        if allocation.is_owned {
+            inner.in_use -= allocation.region.len();
+        }
         Ok(())
     }
 

@@ -7,3 +7,4 @@ pub(crate) mod region;
 pub(crate) mod window;
 
 pub use device::{DeviceMemory, MemoryError};
+pub use region::HostMemory;

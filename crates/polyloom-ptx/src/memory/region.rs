@@ -9,6 +9,7 @@
 #![expect(unsafe_code, reason = "memory that threads share without locks")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -28,17 +29,59 @@ pub(crate) fn at_once() -> MutexGuard<'static, ()> {
 pub(crate) struct MemoryRegion {
     bytes: *mut u8,
     length: usize,
+    /// True if the region gives its bytes back; those of a host that lends them are not the region's to free.
+    is_owned: bool,
 }
 
-// SAFETY: the memory belongs to the region alone and is only touched through atomics.
+// SAFETY: the memory belongs to the region alone, or is lent to it for as long as it lives, and is only touched through
+// atomics.
 unsafe impl Send for MemoryRegion {}
 // SAFETY: as above; atomics may be shared.
 unsafe impl Sync for MemoryRegion {}
 
 impl Drop for MemoryRegion {
     fn drop(&mut self) {
-        // SAFETY: `new` allocated it with this layout, and it is freed once.
-        unsafe { dealloc(self.bytes, Self::layout(self.length).expect("checked by `new`")) };
+        if self.is_owned {
+            // SAFETY: `new` allocated it with this layout, and it is freed once.
+            unsafe { dealloc(self.bytes, Self::layout(self.length).expect("checked by `new`")) };
+        }
+    }
+}
+
+/// Memory of the host's that kernels are to see at the address it has there: managed memory, and host memory that is
+/// registered with the device.
+pub struct HostMemory {
+    region: MemoryRegion,
+    given: Range<usize>,
+}
+
+impl HostMemory {
+    /// Says how many bytes around what is lent a region takes in, so that it begins and ends with whole words.
+    const ALIGN: usize = 16;
+
+    /// Lends `length` bytes at `address`; `None` if no addresses are as high.
+    ///
+    /// # Safety
+    ///
+    /// The bytes, and those around them up to multiples of 16, can be read and written until what this is mapped into
+    /// has let go of it: when it is freed and no launch runs any more. Whoever else accesses them meanwhile does so as
+    /// with memory that threads share.
+    pub unsafe fn new(address: *mut u8, length: usize) -> Option<HostMemory> {
+        let skew = address.addr() % Self::ALIGN;
+        let end = skew.checked_add(length)?.checked_next_multiple_of(Self::ALIGN)?;
+        address.addr().checked_add(end)?;
+        let region = MemoryRegion { bytes: address.wrapping_sub(skew), length: end, is_owned: false };
+        Some(HostMemory { region, given: skew..skew + length })
+    }
+
+    /// The address of its first byte.
+    pub fn address(&self) -> u64 {
+        (self.region.bytes.addr() + self.given.start) as u64
+    }
+
+    /// Returns the region, and where in it the bytes are that are lent.
+    pub(super) fn into_parts(self) -> (u64, MemoryRegion, Range<usize>) {
+        (self.region.bytes.addr() as u64, self.region, self.given)
     }
 }
 
@@ -52,7 +95,7 @@ impl MemoryRegion {
         let layout = Self::layout(length)?;
         // SAFETY: the layout's size is not zero.
         let bytes = unsafe { alloc_zeroed(layout) };
-        (!bytes.is_null()).then_some(MemoryRegion { bytes, length })
+        (!bytes.is_null()).then_some(MemoryRegion { bytes, length, is_owned: true })
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -38,6 +38,13 @@ pub(crate) struct GlobalChecks {
     past: FxHashMap<u32, Vec<bool>>,
 }
 
+impl GlobalChecks {
+    /// Which words of global memory were accessed.
+    pub(crate) fn footprint(&self) -> Vec<race::WordAccess> {
+        self.shadow.footprint()
+    }
+}
+
 /// Describes what the checks know of one block.
 pub(crate) struct BlockChecks {
     sanitize: Sanitizers,

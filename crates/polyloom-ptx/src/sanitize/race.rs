@@ -72,6 +72,17 @@ impl AccessRecord {
     }
 }
 
+/// Words that one instruction accessed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WordAccess {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) inst: u32,
+    pub(crate) writes: bool,
+    /// True of atomics and other accesses that are no race among themselves.
+    pub(crate) strong: bool,
+}
+
 #[derive(Clone, Default)]
 enum ReadRecords {
     #[default]
@@ -220,6 +231,34 @@ impl ShadowMemory {
             at = next;
         }
         race
+    }
+
+    /// Which words were accessed, sorted, each with its last write or else a read. Neighbours that one instruction
+    /// accessed alike are one.
+    pub(super) fn footprint(&self) -> Vec<WordAccess> {
+        let mut numbers: Vec<u64> = self.pages.keys().copied().collect();
+        numbers.sort_unstable();
+        let mut found: Vec<WordAccess> = Vec::new();
+        let words = numbers.iter().flat_map(|number| (number * PAGE..).zip(&self.pages[number]));
+        for (word, accessed) in words {
+            let of_cell = |cell: &ShadowCell| cell.write.or(cell.reads.as_slice().first().copied());
+            let record = match accessed {
+                ShadowWord::Whole(cell) => of_cell(cell),
+                ShadowWord::Bytes(cells) => cells.iter().filter_map(of_cell).max_by_key(|record| record.writes),
+            };
+            let Some(AccessRecord { inst, writes, strong, .. }) = record else { continue };
+            let access = WordAccess { start: 4 * word, end: 4 * word + 4, inst, writes, strong };
+            match found.last_mut() {
+                Some(last)
+                    if last.end == access.start
+                        && WordAccess { start: last.start, ..access } == WordAccess { end: access.end, ..*last } =>
+                {
+                    last.end = access.end;
+                }
+                _ => found.push(access),
+            }
+        }
+        found
     }
 
     /// Forgets what was done with some bytes, which begin with a word.

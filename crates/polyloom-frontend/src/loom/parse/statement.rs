@@ -154,8 +154,7 @@ impl Parser<'_> {
             self.expected("`for`", "write `serial for i in 0..n { … }`");
         }
         let mut indices = Vec::new();
-        loop {
-            let Some(name) = self.ident("an index", "write `for i in 0..n`") else { break };
+        while let Some(name) = self.ident("an index", "write `for i in 0..n`") {
             if self.take_keyword(Keyword::In).is_none() {
                 self.expected("`in`", "write `for i in 0..n`");
                 break;

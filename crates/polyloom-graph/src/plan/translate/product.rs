@@ -219,7 +219,7 @@ impl Translator<'_> {
     fn choose_column(&self, [a, b]: [&Factor; 2], labels: &[Label]) -> (Option<Label>, bool) {
         let worth = |factor: &Factor, label: Label| {
             let n = factor.extent(label).unwrap_or(1).min(32);
-            if self.is_dense_along(factor, label) { 4 * n } else { n }
+            if self.is_dense_along(factor, label) { 8 * n } else { n }
         };
         let of = |factor: &Factor, other: &Factor, is_of_a: bool| -> Vec<(u64, usize, Label, bool)> {
             let own = labels.iter().enumerate().filter(|(_, label)| factor.has(**label) && !other.has(**label));

@@ -1,0 +1,84 @@
+//! Contexts, and the stack of them that each thread has.
+
+use crate::abi::Handle;
+use crate::driver::Driver;
+use crate::registry::{Registry, new_handle};
+use crate::status::{CudaError, Outcome};
+use crate::stream::Stream;
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex};
+
+/// A context: the owner of memory and streams.
+pub(crate) struct Context {
+    pub(crate) handle: Handle,
+    pub(crate) is_primary: bool,
+    pub(crate) flags: Mutex<u32>,
+    /// Its default stream.
+    pub(crate) stream: Arc<Stream>,
+    /// Limits that the program has set, by their numbers.
+    pub(crate) limits: Mutex<Vec<(u32, usize)>>,
+}
+
+/// All contexts.
+pub(crate) static CONTEXTS: Registry<Context> = Registry::new();
+
+/// The primary context, once it has been asked for, and how often it is retained.
+pub(crate) static PRIMARY: Mutex<Option<(Arc<Context>, u32)>> = Mutex::new(None);
+
+thread_local! {
+    static STACK: RefCell<Vec<Arc<Context>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The thread's current context.
+pub(crate) fn current() -> Option<Arc<Context>> {
+    STACK.with_borrow(|stack| stack.last().cloned())
+}
+
+/// Makes a context the thread's current one.
+pub(crate) fn push(context: Arc<Context>) {
+    STACK.with_borrow_mut(|stack| stack.push(context));
+}
+
+/// Makes the one before it the thread's current one.
+pub(crate) fn pop() -> Outcome<Arc<Context>> {
+    STACK.with_borrow_mut(Vec::pop).ok_or(CudaError::INVALID_CONTEXT)
+}
+
+/// Replaces the thread's current context, or drops it.
+pub(crate) fn set(context: Option<Arc<Context>>) {
+    STACK.with_borrow_mut(|stack| {
+        stack.pop();
+        stack.extend(context);
+    });
+}
+
+impl Context {
+    /// Makes one, with its default stream.
+    pub(crate) fn create(is_primary: bool, flags: u32) -> Arc<Context> {
+        let handle = new_handle();
+        let stream_handle = new_handle();
+        let stream = crate::stream::STREAMS.insert(stream_handle, Stream::new(stream_handle, handle, 0, 0, true));
+        let (flags, limits) = (Mutex::new(flags), Mutex::default());
+        crate::context::CONTEXTS.insert(handle, Context { handle, is_primary, flags, stream, limits })
+    }
+
+    /// The primary context, made when it is first asked for.
+    pub(crate) fn retain_primary() -> Arc<Context> {
+        let mut primary = crate::context::PRIMARY.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (context, retained) = primary.get_or_insert_with(|| (Context::create(true, 0), 0));
+        *retained += 1;
+        Arc::clone(context)
+    }
+
+    /// Ends it: its memory, streams and modules with it.
+    pub(crate) fn destroy(&self, driver: &Driver) {
+        driver.memory.free_all_of(driver, self.handle);
+        crate::module::IMAGES.remove_if(|image| image.context == self.handle);
+        crate::module::FUNCTIONS.remove_if(|function| function.image.context == self.handle);
+        crate::stream::STREAMS.remove_if(|stream| stream.context == self.handle);
+        crate::event::EVENTS.remove_if(|event| event.context == self.handle);
+        // A context may be ended twice by a program that has already reset its device.
+        let _ = crate::context::CONTEXTS.remove(self.handle);
+        STACK.with_borrow_mut(|stack| stack.retain(|context| context.handle != self.handle));
+    }
+}

@@ -1,0 +1,42 @@
+//! Events: when a stream has got somewhere.
+//!
+//! Work is done by the time that the call which submits it returns, so that an event is over once it is recorded.
+
+use crate::abi::Handle;
+use crate::order::StreamClock;
+use crate::registry::Registry;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// An event.
+pub(crate) struct Event {
+    pub(crate) context: Handle,
+    pub(crate) flags: u32,
+    state: Mutex<EventState>,
+}
+
+/// All events.
+pub(crate) static EVENTS: Registry<Event> = Registry::new();
+
+/// What an event was last recorded in.
+#[derive(Clone, Default)]
+pub(crate) struct EventState {
+    /// When that was.
+    pub(crate) recorded: Option<Instant>,
+    /// What came before it.
+    pub(crate) clock: StreamClock,
+    /// If it was while a stream was captured, the capture and the nodes before it.
+    pub(crate) captured: Option<(u64, Vec<Handle>)>,
+}
+
+impl Event {
+    pub(crate) const DISABLE_TIMING: u32 = 2;
+
+    pub(crate) fn new(context: Handle, flags: u32) -> Event {
+        Event { context, flags, state: Mutex::default() }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, EventState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,9 @@
+//! The library through its C interface, as programs load it.
+
+mod driver;
+mod faults;
+mod graphs;
+mod kernels;
+mod memory;
+mod modules;
+mod streams;

@@ -1,0 +1,155 @@
+"""Runs GPU programs of others over the simulated driver and writes what came of it to a table.
+
+    .venv/bin/python tests/gpu_programs/run.py --python .venv-gpu-programs/bin/python --write docs/gpu_programs.md
+
+It fails if a program fails that is not known to.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from polyloom import gpu
+
+HERE = Path(__file__).parent
+
+
+def run(python, arguments, sources, timeout=900, **variables):
+    """Runs a program: its output, the counts of its kernels, and what was found."""
+    folder = tempfile.mkdtemp(dir=sources)
+    report = Path(folder) / "report"
+    environment = {**os.environ, **gpu.environment(folder), "POLYLOOM_GPU_REPORT": str(report), **variables}
+    # The program's Python has other packages than this one.
+    environment.pop("PYTHONPATH", None)
+    try:
+        done = subprocess.run(
+            [python, "-W", "ignore", *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=HERE,
+        )
+        output, status = done.stdout + done.stderr, done.returncode
+    except subprocess.TimeoutExpired as error:
+        output, status = f"{error.stdout or ''}\nended after {timeout} s", 124
+    launches = instructions = 0
+    findings = []
+    for line in report.read_text().splitlines() if report.exists() else []:
+        kind, *fields = line.split("\t")
+        if kind == "kernel":
+            launches += int(fields[1])
+            instructions += int(fields[2])
+        elif kind == "finding":
+            findings.append(fields[0])
+    return output, status, launches, instructions, findings
+
+
+def row(name, result, passed, failed, what):
+    _, _, launches, instructions, findings = result
+    return f"| {name} | {passed} | {failed} | {launches:,} | {instructions:,} | {len(findings)} | {what} |"
+
+
+def checked(output):
+    """How many of a program's own checks held and did not, by its lines."""
+    return len(re.findall(r"^ok ", output, re.M)), re.findall(r"^failed (.*)$", output, re.M)
+
+
+def tinygrad_source(python, folder):
+    """tinygrad's source package, which has its test of everything in small."""
+    command = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "tinygrad", "tinygrad==0.14.0"]
+    subprocess.run([*command, "--dest", folder], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with tarfile.open(next(Path(folder).glob("tinygrad-*.tar.gz"))) as archive:
+        archive.extractall(folder, filter="data")
+    return next(Path(folder).glob("tinygrad-*/test/test_tiny.py"))
+
+
+def numba(python, sources):
+    """numba-cuda's own tests, a module at a time: how many ran, and which did not pass."""
+    find = "import importlib.util as u; print(u.find_spec('numba_cuda').submodule_search_locations[0])"
+    package = subprocess.run([python, "-c", find], capture_output=True, text=True, check=True).stdout.strip()
+    tests = Path(package) / "numba" / "cuda" / "tests"
+    ran, wrong, launches, instructions = 0, [], 0, 0
+    for path in sorted(path for part in ("cudadrv", "cudapy", "nrt") for path in (tests / part).glob("test_*.py")):
+        name = f"numba.cuda.tests.{path.parent.name}.{path.stem}"
+        output, status, new_launches, new_instructions, _ = run(
+            python, ["-m", "unittest", "-v", name], sources, timeout=180
+        )
+        launches += new_launches
+        instructions += new_instructions
+        n = int(found[1]) if (found := re.search(r"^Ran (\d+) test", output, re.M)) else 0
+        ran += n
+        if status != 0:
+            failed = sum(int(count) for count in re.findall(r"(?:failures|errors)=(\d+)", output.splitlines()[-1]))
+            wrong.append((name.removeprefix("numba.cuda.tests."), failed or n or 1))
+    return ran, wrong, launches, instructions
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", required=True, help="the interpreter that has the programs' packages")
+    parser.add_argument("--write", type=Path, help="the page to write")
+    parser.add_argument("--only", nargs="*", default=["triton", "race", "tinygrad", "tiny", "numba"])
+    given = parser.parse_args()
+    rows, problems = [], []
+    with tempfile.TemporaryDirectory() as sources:
+
+        def program(*arguments, **options):
+            return run(given.python, arguments, sources, **options)
+
+        if "triton" in given.only:
+            for name, variables in (("", {}), (", all checks", {"POLYLOOM_GPU_SANITIZE": "all"})):
+                result = program("triton_kernels.py", **variables)
+                passed, failed = checked(result[0])
+                problems += [f"triton: {result[0][-2000:]}"] * (result[1] != 0) + result[4]
+                rows.append(row(f"Triton 3.9, kernels of the tutorials' kinds{name}", result, passed, len(failed), ""))
+        if "race" in given.only:
+            result = program("triton_race.py", POLYLOOM_GPU_SANITIZE="all")
+            has_line = any("triton_race.py:14: data race" in finding for finding in result[4])
+            problems += [] if has_line else [f"the planted race is not found: {result[0]}"]
+            rows.append(
+                row("Triton 3.9, a planted race", result, int(has_line), int(not has_line), "named by its line")
+            )
+        if "tinygrad" in given.only:
+            result = program("tinygrad_workloads.py", DEV="CUDA:PTX")
+            passed, failed = checked(result[0])
+            problems += failed + [f"tinygrad: {result[0][-2000:]}"] * (result[1] != 0)
+            rows.append(row("tinygrad 0.14, workloads over its API", result, passed, len(failed), ""))
+        if "tiny" in given.only:
+            test = tinygrad_source(given.python, sources)
+            result = program("-m", "pytest", "-q", str(test), "-p", "no:cacheprovider", DEV="CUDA:PTX")
+            passed = int(found[1]) if (found := re.search(r"(\d+) passed", result[0])) else 0
+            failed = int(found[1]) if (found := re.search(r"(\d+) failed", result[0])) else 0
+            problems += [f"test_tiny: {result[0][-2000:]}"] * (result[1] != 0)
+            rows.append(row("tinygrad 0.14, its own `test_tiny.py`", result, passed, failed, ""))
+        if "numba" in given.only:
+            ran, wrong, launches, instructions = numba(given.python, sources)
+            failed = sum(count for _, count in wrong)
+            result = ("", 0, launches, instructions, [])
+            share = f"{100 * (ran - failed) / max(ran, 1):.1f} % pass"
+            rows.append(row("numba-cuda 0.30, its own tests", result, ran - failed, failed, share))
+            print("\n".join(f"{name}: {count} do not pass" for name, count in wrong))
+    table = "\n".join(
+        [
+            "| program | passed | failed | launches | thread instructions | findings | |",
+            "|---|---|---|---|---|---|---|",
+            *rows,
+        ]
+    )
+    print(table)
+    if given.write and given.write.exists():
+        text = given.write.read_text()
+        head, _, rest = text.partition("<!-- table -->\n")
+        _, _, tail = rest.partition("<!-- end -->")
+        given.write.write_text(f"{head}<!-- table -->\n{table}\n\n<!-- end -->{tail}")
+    if problems:
+        sys.exit("\n".join(problems))
+
+
+if __name__ == "__main__":
+    main()
