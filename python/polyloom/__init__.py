@@ -95,6 +95,7 @@ from polyloom._kernel import func, kernel
 from polyloom._kernel import specialise as overload
 from polyloom._kernel_op import *  # noqa: F403
 from polyloom._loggers import *  # noqa: F403
+from polyloom._loom_module import import_module, loom_module
 from polyloom._map import map
 from polyloom._native import Function, Plan, __version__, launch, memory_report, release_memory
 from polyloom._planner import *  # noqa: F403
@@ -167,7 +168,9 @@ __all__ = [
     "func",
     "fuse",
     "handle",
+    "import_module",
     "kernel",
+    "loom_module",
     "launch",
     "map",
     "memory_report",

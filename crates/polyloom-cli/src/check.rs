@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub(crate) struct CheckArguments {
-    /// A .py file, or a .hir file
+    /// A .py file, a .loom file, or a .hir file
     file: PathBuf,
     /// Warn of code that means something else in Python
     #[arg(long)]

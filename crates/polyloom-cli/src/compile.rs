@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub(crate) struct CompileArguments {
-    /// A .py file, or a .hir file
+    /// A .py file, a .loom file, or a .hir file
     file: PathBuf,
     /// The kernel, if the file has several
     #[arg(long)]

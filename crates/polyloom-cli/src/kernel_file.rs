@@ -1,10 +1,10 @@
-//! The files that kernels come from: Python, and HIR text as `polyloom compile --emit hir` writes it.
+//! The files that kernels come from: Python, `.loom`, and HIR text as `polyloom compile --emit hir` writes it.
 
 use crate::{CommandFailure, types};
-use polyloom::frontend::{FileEnvironment, kernel_not_found};
+use polyloom::frontend::{FileEnvironment, FunctionHandle, kernel_not_found};
 use polyloom::{
     CompileError, Defaults, FunctionKind, Kernel, Module, Session, SourceFile, SourceMap, SourceUnit, check_file,
-    parse_module,
+    parse_module, read_loom,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A file that has been read and parsed.
 pub(crate) enum KernelFile {
-    /// A `.py` file.
+    /// A `.py` or `.loom` file.
     Python(Arc<SourceUnit>),
     /// A `.hir` file: its module, and the file as the only one of a map.
     Hir { module: Module, file: SourceFile, sources: SourceMap },
@@ -30,6 +30,9 @@ impl KernelFile {
         let text = String::from_utf8(text)
             .map_err(|_| CommandFailure::Failed(format!("{} is not UTF-8 text", path.display())))?;
         let file = SourceFile::new(path.to_string_lossy().as_ref(), text, 1);
+        if path.extension().is_some_and(|extension| extension == "loom") {
+            return Ok(KernelFile::Python(read_loom(&file.name, &file.text)?));
+        }
         if path.extension().is_none_or(|extension| extension != "hir") {
             return Ok(KernelFile::Python(SourceUnit::parse(file)?));
         }
@@ -72,6 +75,7 @@ impl KernelFile {
     /// Says how a kernel is written in such a file.
     pub(crate) fn advice(&self) -> &'static str {
         match self {
+            KernelFile::Python(unit) if unit.is_loom() => "begin a function with `kernel` or `compute`",
             KernelFile::Python(_) => "decorate a function with `@loom.kernel`",
             KernelFile::Hir { .. } => "begin a function with `kernel`",
         }
@@ -137,8 +141,15 @@ impl KernelFile {
                     // Each kernel is prepared as well, because the passes alone find some errors.
                     let environment = FileEnvironment::new(unit);
                     let kernels = unit.kernels().map(|kernel| environment.function(kernel));
-                    let complete = kernels.filter(|kernel| !kernel.is_generic_kernel());
-                    let prepared = |kernel| session.compile(&kernel, defaults)?.prepare();
+                    let complete =
+                        kernels.filter(|kernel| !kernel.is_generic_kernel() || kernel.example_types().is_some());
+                    let prepared = |kernel: FunctionHandle| match kernel.is_generic_kernel() {
+                        false => session.compile(&kernel, defaults)?.prepare(),
+                        true => {
+                            let types = kernel.example_types().unwrap_or_default();
+                            session.compile_for(&kernel, &types, defaults)?.prepare()
+                        }
+                    };
                     let errors = complete.filter_map(|kernel| prepared(kernel).err());
                     std::iter::once(CompileError { diagnostics, sources }).chain(errors).collect()
                 }

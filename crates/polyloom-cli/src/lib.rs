@@ -9,9 +9,11 @@ mod database;
 mod dataset;
 mod doctor;
 mod explain;
+mod format;
 mod fuse;
 mod gpu;
 mod kernel_file;
+mod loom;
 mod plan;
 mod profile;
 mod run;
@@ -44,6 +46,8 @@ struct CommandLine {
 enum CliCommand {
     /// Report what is wrong with the kernels of a file
     Check(check::CheckArguments),
+    /// Lay .loom files out in one way
+    Fmt(format::FormatArguments),
     /// Compile a kernel and write one of its forms
     Compile(compile::CompileArguments),
     /// Say how kernels run on this machine's CPU, and why
@@ -107,6 +111,7 @@ pub fn run(arguments: Vec<OsString>) -> i32 {
     };
     let outcome = match parsed.command {
         CliCommand::Check(arguments) => check::run(&arguments),
+        CliCommand::Fmt(arguments) => format::run(&arguments),
         CliCommand::Compile(arguments) => compile::run(&arguments),
         CliCommand::Explain(arguments) => explain::run(&arguments),
         CliCommand::Fuse(command) => fuse::run(&command),

@@ -3,7 +3,7 @@
 
 use crate::kernel_file::KernelFile;
 use crate::value::{ArrayValue, LaunchArgument, extents};
-use crate::{CommandFailure, Outcome, named, print, print_json, run_ptx, session, simulate};
+use crate::{CommandFailure, Outcome, loom, named, print, print_json, run_ptx, session, simulate};
 use polyloom::{
     ArgBlock, Defaults, DeviceId, Kernel, LaunchError, LaunchOptions, LaunchStats, MAX_DIMS, Type, describe_fault,
     describe_report, queue,
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub(crate) struct RunArguments {
-    /// A .py file, a .hir file, or a .ptx file, which runs on sim:0
+    /// A .py file, a .loom file, a .hir file, or a .ptx file, which runs on sim:0
     pub(crate) file: PathBuf,
     /// The kernel, if the file has several
     #[arg(long)]
@@ -68,6 +68,12 @@ impl RunArguments {
 #[derive(Clone)]
 pub(crate) struct LaunchShape(Vec<u64>);
 
+impl LaunchShape {
+    pub(crate) fn extents(&self) -> &[u64] {
+        &self.0
+    }
+}
+
 pub(crate) fn shape(text: &str) -> Result<LaunchShape, String> {
     let wrong = || "a number of threads is an integer of 0 or more: 1024, or 64x64".to_owned();
     extents(text).map(LaunchShape).ok_or_else(wrong)
@@ -93,6 +99,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Outcome {
     let session = session(arguments.no_cache)?;
     session.set_defaults(Defaults { check: true, ..session.defaults() });
     let file = KernelFile::read(&arguments.file)?;
+    if let KernelFile::Python(unit) = &file
+        && unit.is_loom()
+    {
+        return loom::run(arguments, &session, unit);
+    }
     let mut given = named(&arguments.args, "--arg")?;
     let types = named(&arguments.types, "--type")?;
     let kernel = file.compile(&session, arguments.kernel.as_deref(), &types, &given)?;

@@ -25,8 +25,25 @@ pub(crate) fn compile(
     if !handle.is_generic_kernel() && types.is_empty() {
         return Ok(session.compile(handle, session.defaults())?);
     }
+    let chosen = chosen_types(handle, name, types, values)?;
+    Ok(session.compile_for(handle, &chosen, session.defaults())?)
+}
+
+/// The types of a kernel's parameters: those given, those of the arguments, and in `.loom`, where neither says, those
+/// for which the kernel is checked.
+pub(crate) fn chosen_types(
+    handle: &FunctionHandle,
+    name: &str,
+    types: &BTreeMap<&str, &str>,
+    values: &BTreeMap<&str, &str>,
+) -> Result<Vec<ValueType>, CommandFailure> {
+    let mut params = handle.parameters().unwrap_or_default();
+    let examples = handle.example_types();
+    if let Some(program) = handle.unit.program_of(handle.function) {
+        params.truncate(program.params.len());
+    }
     let mut chosen = Vec::with_capacity(params.len());
-    for (param, wanted) in &params {
+    for (index, (param, wanted)) in params.iter().enumerate() {
         let ty = match (*wanted, types.get(&**param), values.get(&**param)) {
             (wanted, Some(text), _) => {
                 let ty = read_type(text, &*handle.environment);
@@ -42,12 +59,15 @@ pub(crate) fn compile(
             (ParamType::Exact(ty), None, _) => ty,
             (wanted, None, value) => match value.map(|text| type_of(wanted, text)).transpose()?.flatten() {
                 Some(ty) => ty,
-                None => return Err(CommandFailure::Usage(missing(name, param, wanted))),
+                None => match examples.as_ref().and_then(|examples| examples.get(index)) {
+                    Some(ty) => *ty,
+                    None => return Err(CommandFailure::Usage(missing(name, param, wanted))),
+                },
             },
         };
         chosen.push(ty);
     }
-    Ok(session.compile_for(handle, &chosen, session.defaults())?)
+    Ok(chosen)
 }
 
 /// The type that an argument says a generic parameter has.

@@ -203,7 +203,11 @@ impl ArrayValue {
         Ok(array)
     }
 
-    fn zeros(elem: Scalar, shape: Vec<u64>) -> Result<ArrayValue, String> {
+    pub(crate) fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    pub(crate) fn zeros(elem: Scalar, shape: Vec<u64>) -> Result<ArrayValue, String> {
         let bytes = shape.iter().try_fold(u64::from(elem.bytes()), |n, &extent| n.checked_mul(extent));
         let Some(bytes) = bytes.filter(|&n| n <= MAX_BYTES) else {
             return Err(format!("an array of {} GiB or more is too large for this command", MAX_BYTES >> 30));

@@ -17,8 +17,9 @@ use crate::custom::CustomDerivative;
 use crate::dotted_path::dotted;
 use crate::environment::{CapturedMeaning, FunctionHandle, NameEnvironment};
 use crate::function_info::FunctionRole;
+use crate::loom::{ANY, scalar};
 use crate::members;
-use crate::package_names::PACKAGES;
+use crate::package_names::{PACKAGES, package_members};
 use crate::param_type::{ParamType, ScalarSet, TypePattern};
 use crate::source::{SourceUnit, blocks_of, imported};
 use crate::structure::{StructType, ValueType};
@@ -52,6 +53,10 @@ struct FileNames {
     errors: Vec<AnnotationError>,
     /// The scope of each such function, by the offset of its definition.
     scope_of: FxHashMap<u32, usize>,
+    /// The environments of the files that a `.loom` file imports, by the names that stand for them as a whole.
+    modules: FxHashMap<String, Arc<FileEnvironment>>,
+    /// The environments of the files of which a `.loom` file imports names, by these.
+    imported: FxHashMap<String, Arc<FileEnvironment>>,
     /// The environments handed out, so that a function has one as long as it lives.
     environments: Mutex<FxHashMap<(usize, u32), Weak<FileEnvironment>>>,
     /// Offset of the statement that is being bound.
@@ -128,9 +133,24 @@ impl FileEnvironment {
             scopes: Vec::new(),
             errors: Vec::new(),
             scope_of: FxHashMap::default(),
+            modules: FxHashMap::default(),
+            imported: FxHashMap::default(),
             environments: Mutex::default(),
             offset: 0,
         };
+        if let Some(loom) = unit.loom() {
+            let mut known: Vec<(*const SourceUnit, Arc<FileEnvironment>)> = Vec::new();
+            let mut environment = |of: &Arc<SourceUnit>| match known.iter().find(|(unit, _)| *unit == Arc::as_ptr(of)) {
+                Some((_, environment)) => environment.clone(),
+                None => {
+                    let made = FileEnvironment::new(of);
+                    known.push((Arc::as_ptr(of), made.clone()));
+                    made
+                }
+            };
+            file.modules = loom.modules.iter().map(|(name, of)| (name.clone(), environment(of))).collect();
+            file.imported = loom.names.iter().map(|(name, of)| (name.clone(), environment(of))).collect();
+        }
         file.add_scope(None, None, unit.body());
         file.forget_what_calls_change(unit.body());
         for function in unit.functions() {
@@ -525,7 +545,11 @@ impl FileNames {
 
     /// The meaning of a path in a scope as it stands at an offset; functions need the file to make their handles.
     fn lookup(&self, scope: usize, path: &[&str], at: u32, file: Option<&Arc<FileNames>>) -> Option<CapturedMeaning> {
-        let binding = match self.find(scope, path, at)? {
+        let found = self.find(scope, path, at);
+        if found.is_none() && self.unit.is_loom() {
+            return self.loom_member(path);
+        }
+        let binding = match found? {
             FoundPath::Name(binding, []) => binding,
             FoundPath::Name(..) => return None,
             FoundPath::Import(import, members) => {
@@ -548,6 +572,29 @@ impl FileNames {
                 let by_kernel = function.is_some_and(|info| info.role == Some(FunctionRole::Kernel));
                 Some(CapturedMeaning::Function(overloads.seen_at(at, by_kernel).map(handle).collect()))
             }
+        }
+    }
+
+    /// The meaning of a path in a `.loom` file that the file does not declare: a name that it imports, or one that
+    /// every file knows.
+    fn loom_member(&self, path: &[&str]) -> Option<CapturedMeaning> {
+        let (first, rest) = path.split_first()?;
+        if let Some(module) = self.modules.get(*first) {
+            return match rest {
+                [] => Some(CapturedMeaning::Module((*first).into())),
+                rest => module.lookup(rest),
+            };
+        }
+        if let Some(from) = self.imported.get(*first) {
+            return from.lookup(path);
+        }
+        match path {
+            [ANY] => Some(CapturedMeaning::Any),
+            [name] => scalar(name)
+                .map(CapturedMeaning::Type)
+                .or_else(|| members::package_member(name))
+                .or_else(|| members::python_builtin(name).filter(|_| matches!(*name, "abs" | "round" | "pow"))),
+            _ => None,
         }
     }
 
@@ -727,6 +774,11 @@ impl NameEnvironment for FileEnvironment {
             let scope = &self.file.scopes[index];
             names.extend(scope.names.keys().cloned());
             names.extend(self.file.unit.imports(scope.start).map(str::to_owned));
+            if self.file.unit.is_loom() {
+                names.retain(|name| !name.starts_with('$'));
+                names.extend(self.file.modules.keys().chain(self.file.imported.keys()).cloned());
+                names.extend(package_members().into_iter().map(str::to_owned));
+            }
             at = scope.parent;
         }
         names.sort();

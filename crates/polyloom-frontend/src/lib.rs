@@ -59,6 +59,7 @@ mod free_names;
 mod function_info;
 mod function_signature;
 mod local_array;
+mod loom;
 mod lower;
 mod members;
 mod number;
@@ -78,6 +79,11 @@ pub use error::CompileError;
 pub use file_environment::FileEnvironment;
 pub use free_names::FreeNames;
 pub use function_info::{FunctionInfo, FunctionRole};
+pub use loom::program::{
+    BoundProgram, BoundStage, DevicePreference, Extent, ExtentOp, LoomProgram, ProgramParam, ProgramStage,
+    ShapeArgument, ShapeSymbol,
+};
+pub use loom::{ImportLoader, format_loom};
 pub use members::{library_member, package_member, python_builtin, types_member};
 pub use number::PythonNumber;
 pub use options::FrontendOptions;
@@ -231,6 +237,8 @@ pub fn check_file(unit: &Arc<SourceUnit>, options: &FrontendOptions) -> Result<C
                 let kernel = environment.function(index);
                 if !kernel.is_generic_kernel() {
                     compilation.check_root(&kernel, FunctionKind::Kernel, &[]);
+                } else if let Some(types) = kernel.example_types() {
+                    compilation.check_root(&kernel, FunctionKind::Kernel, &types);
                 }
             }
             Some(FunctionRole::Func) => compilation.check_alone(&environment.function(index)),

@@ -8,6 +8,8 @@ use crate::adjoints::adjoint_name;
 use crate::dotted_path::dotted;
 use crate::error::CompileError;
 use crate::function_info::{FunctionInfo, FunctionRole};
+use crate::loom::program::LoomProgram;
+use crate::loom::{ElaboratedFunction, ImportLoader, LoomUnit, PACKAGE};
 use crate::package_names::{PACKAGES, package_members};
 use polyloom_ir::{Code, Diagnostic, FileId, SourceFile, SourceMap, Span};
 use ruff_python_ast::token::TokenKind;
@@ -36,6 +38,15 @@ pub struct SourceUnit {
     functions: Vec<FunctionInfo>,
     /// The imports of the module, under `None`, and of each function with any, by the offset of its definition.
     imports: FxHashMap<Option<u32>, ScopeImports>,
+    /// Holds what it has beside these if it is `.loom`.
+    loom: Option<LoomSource>,
+}
+
+/// Holds what a `.loom` file has beside its nodes.
+#[derive(Debug)]
+struct LoomSource {
+    unit: LoomUnit,
+    functions: Vec<ElaboratedFunction>,
 }
 
 /// The names that one scope imports.
@@ -89,7 +100,82 @@ impl SourceUnit {
         index.statements(&body);
         let SourceIndex { functions, imports, .. } = index;
         crate::adjoints::name_adjoints(&mut body, &functions);
-        Ok(Arc::new(SourceUnit { file, body, functions, imports }))
+        Ok(Arc::new(SourceUnit { file, body, functions, imports, loom: None }))
+    }
+
+    /// Reads a `.loom` file; `load` reads the files that it imports.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with its syntax, with the names and scopes of its functions, and with its parallel loops.
+    pub fn parse_loom(file: SourceFile, load: ImportLoader<'_>) -> Result<Arc<SourceUnit>, CompileError> {
+        crate::loom::read(file, load, &mut Vec::new())
+    }
+
+    /// Makes the unit of a `.loom` file that has been elaborated.
+    pub(crate) fn of_loom(
+        file: SourceFile,
+        body: Vec<Stmt>,
+        functions: Vec<ElaboratedFunction>,
+        unit: LoomUnit,
+    ) -> Arc<SourceUnit> {
+        let infos = functions.iter().map(|function| {
+            let line = file.position(function.start).line;
+            FunctionInfo {
+                name: function.name.clone(),
+                role: Some(function.role),
+                decorator: Some(0),
+                of: None,
+                adjoints: Vec::new(),
+                start: function.start,
+                first_line: line,
+                def_line: line,
+                enclosing: Vec::new(),
+                sees_itself: true,
+            }
+        });
+        let infos = infos.collect();
+        let paths = [(PACKAGE.to_owned(), PACKAGES[0].to_owned())].into_iter().collect();
+        let imports = [(None, ScopeImports { paths, package: Some("loom".to_owned()) })].into_iter().collect();
+        let loom = Some(LoomSource { unit, functions });
+        Arc::new(SourceUnit { file, body: body.into_iter().collect(), functions: infos, imports, loom })
+    }
+
+    /// Returns what it has beside its nodes if it is `.loom`.
+    pub(crate) fn loom(&self) -> Option<&LoomUnit> {
+        self.loom.as_ref().map(|loom| &loom.unit)
+    }
+
+    /// Returns what is known of a function of a `.loom` file.
+    pub(crate) fn loom_function(&self, function: usize) -> Option<&ElaboratedFunction> {
+        self.loom.as_ref()?.functions.get(function)
+    }
+
+    /// The kernels and computations of a `.loom` file, in the order of the text; none of a Python file.
+    pub fn programs(&self) -> &[LoomProgram] {
+        self.loom.as_ref().map_or(&[], |loom| &loom.unit.programs)
+    }
+
+    /// The kernel or computation of a `.loom` file that launches the function with this index.
+    pub fn program_of(&self, function: usize) -> Option<&LoomProgram> {
+        self.programs().iter().find(|program| program.functions().contains(&function))
+    }
+
+    /// Returns true if it is `.loom`.
+    pub fn is_loom(&self) -> bool {
+        self.loom.is_some()
+    }
+
+    /// The names that a `.loom` file gives to those that import it.
+    pub(crate) fn loom_names(&self) -> Vec<String> {
+        let functions =
+            self.functions.iter().filter(|f| f.role == Some(FunctionRole::Func)).map(|f| f.name.to_string());
+        let others = self.body.iter().filter_map(|stmt| match stmt {
+            Stmt::ClassDef(class) => Some(class.name.to_string()),
+            Stmt::Assign(assign) => assign.targets.first()?.as_name_expr().map(|name| name.id.to_string()),
+            _ => None,
+        });
+        functions.chain(others).collect()
     }
 
     /// The text and its name.

@@ -3,5 +3,6 @@
 mod capture;
 mod error_pages;
 mod limits;
+mod loom;
 mod names;
 mod numpy_forms;

@@ -53,7 +53,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The text is not Python.
+    /// The text is no program of its language.
     Syntax = "PL0001", "syntax error";
     /// A statement or expression outside the kernel language.
     Unsupported = "PL0002", "unsupported construct";
@@ -109,6 +109,8 @@ codes! {
     HirInvalid = "PL0402", "invalid HIR";
     /// A barrier or a warp operation that not all its threads reach together.
     Divergent = "PL0601", "barrier in divergent control flow";
+    /// Two iterations of a parallel loop access one element that either writes.
+    Collision = "PL0603", "iterations that meet";
     /// What a GPU architecture does not have.
     Arch = "PL0602", "beyond the architecture";
     /// A kernel that is to be differentiated does something that has no derivative.

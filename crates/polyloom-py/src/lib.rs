@@ -41,6 +41,7 @@ mod launch;
 mod launch_dimensions;
 mod launch_memo;
 mod launch_run;
+mod loom_module;
 mod numpy_array;
 mod numpy_calls;
 mod op_attributes;
@@ -148,6 +149,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<struct_type::StructType>()?;
     module.add_class::<config::Config>()?;
     module.add_class::<source_unit::SourceUnit>()?;
+    module.add_class::<loom_module::LoomModule>()?;
     module.add_class::<kernel::Kernel>()?;
     module.add_class::<backward::Backward>()?;
     module.add_class::<backward::BackwardRepeat>()?;

@@ -50,6 +50,7 @@ mod kernel_code;
 mod kernel_program;
 mod launch;
 mod launch_group;
+mod loom_file;
 mod memo;
 mod plan;
 #[cfg(feature = "planner")]
@@ -79,6 +80,7 @@ pub use gpu::{NvrtcCompiler, PtxasProgram, find_assembler, has_compute, set_pack
 pub use gpu_metadata::GpuMetadata;
 pub use kernel::Kernel;
 pub use launch::TrapReport;
+pub use loom_file::read_loom;
 pub use plan::{BoundCopy, HostError, Plan, PlanError, PlanErrorCause, PlanStep};
 pub use polyloom_codegen::cpp::{CppOptions as TextOptions, TextTarget};
 pub use polyloom_codegen::{Backend, CodeVariant, CodegenError, EmitRequest, Emitter, Form, GridShape};

@@ -335,6 +335,9 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         targets: &mut Targets,
     ) -> Option<TypedExpr> {
         let span = self.span(target);
+        if self.shows_type_of_result(target, &value) {
+            return None;
+        }
         match target {
             ast::Expr::Name(name) if value.ty.is_struct() => self.bind_struct(name, value, targets),
             ast::Expr::Name(name) => {
@@ -497,7 +500,9 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 None
             }
             Some(NameMeaning::Later(_) | NameMeaning::Diverged) | None => {
-                let is_number = value.number().is_some();
+                let number = value.number();
+                let is_number = number.is_some();
+                let value = if is_number { self.as_shown(value, span) } else { value };
                 let value = self.settle(value);
                 let Some(ty) = value.ty.as_value() else {
                     self.names.insert(text, NameMeaning::Poisoned);
@@ -508,6 +513,9 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                     return None;
                 }
                 let id = self.new_local(text, ty, span);
+                if let Some(number) = number {
+                    self.begins_as_number(id, number, span);
+                }
                 if is_number || has_quotient(&value) {
                     self.first_values.insert(id, value.clone());
                 }
@@ -550,6 +558,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         if given == ty {
             return Some(value);
         }
+        self.shows_type_of_number(id, given);
         let message = format!("`{name}` is {} here but was {} before", given.python_name(), ty.python_name());
         let help = match (ty, given) {
             (_, Type::Scalar(given)) if let Some(help) = self.retype_help(id, given) => help,

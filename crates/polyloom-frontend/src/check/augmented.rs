@@ -61,6 +61,12 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             }
             ast::Expr::Subscript(subscript) => {
                 let target_span = self.span(&*assign.target);
+                if !self.awaited_results.is_empty() {
+                    let value = self.expr(&assign.value);
+                    if self.shows_type_of_result(&assign.target, &value) {
+                        return;
+                    }
+                }
                 let indexed = self.indexed_target(subscript, target_span);
                 let value = self.expr(&assign.value);
                 match indexed {

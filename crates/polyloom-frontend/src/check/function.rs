@@ -1,6 +1,7 @@
 //! Checking one function instance: parameters, body, results.
 
 use super::flow::{FlowState, LocalSet, LoopFlow};
+use super::inferred::InferredTypes;
 use super::report::{error_of, span_of};
 use super::return_merge::ReturnMerge;
 use super::statement_effects::StatementEffects;
@@ -18,6 +19,7 @@ use crate::decorator;
 use crate::environment::{CapturedMeaning, FunctionHandle, KernelVariable, NameEnvironment};
 use crate::function_info::FunctionRole;
 use crate::local_array::LocalArray;
+use crate::number::PythonNumber;
 use crate::param_type::ParamType;
 use crate::source::SourceUnit;
 use crate::structure::ValueType;
@@ -131,6 +133,22 @@ pub(super) struct FunctionChecker<'c, 'o, 'a> {
     pub(super) reads_size: bool,
     /// The variables that are read where some path has not set them.
     pub(super) zeroed: Vec<ZeroedVariable>,
+    /// Results whose types the body is to show: their names and the numbers of their parameters.
+    pub(super) awaited_results: Vec<(&'a str, usize)>,
+    /// Variables that began as plain numbers, with where they are declared.
+    pub(super) plain_numbers: FxHashMap<LocalId, (u32, PythonNumber)>,
+    /// The types that earlier passes over the body have shown.
+    pub(super) shown_types: InferredTypes,
+    /// Those that this pass shows.
+    pub(super) found_types: InferredTypes,
+}
+
+/// Why a body is checked again.
+enum BodyRevision {
+    /// These variables are zero from the start.
+    Zeroed(Vec<ZeroedVariable>),
+    /// These types are known.
+    Types(InferredTypes),
 }
 
 /// `None` if something given is no value, function or type.
@@ -388,21 +406,32 @@ impl KernelCompilation<'_> {
         // Named before what it calls, so that a kernel keeps its name even if it calls a function of the same.
         let name = self.unique_name(def.name.as_str());
         let (n_diagnostics, n_shared_arrays) = (self.diagnostics.len(), self.n_shared_arrays);
-        match self.check_body(handle, def, file, kind, given, (name.clone(), &[])) {
-            Ok(function) => function,
-            // Variables that only some paths set are zero on the others, so that the body is checked again, with these
-            // there from the start.
-            Err(zeroed) => {
-                self.diagnostics.truncate(n_diagnostics);
-                self.n_shared_arrays = n_shared_arrays;
-                self.diagnostics.extend(zeroed.iter().map(|variable| variable.warning.clone()));
-                self.check_body(handle, def, file, kind, given, (name, &zeroed)).unwrap_or(None)
+        let mut zeroed: Vec<ZeroedVariable> = Vec::new();
+        let mut types = InferredTypes::default();
+        let mut is_last = false;
+        loop {
+            match self.check_body(handle, def, file, kind, given, (name.clone(), &zeroed, &types)) {
+                Ok(function) => return function,
+                Err(_) if is_last => return None,
+                // Variables that only some paths set are zero on the others, so that the body is checked again, with
+                // these there from the start.
+                Err(BodyRevision::Zeroed(found)) => {
+                    self.diagnostics.truncate(n_diagnostics);
+                    self.diagnostics.extend(found.iter().map(|variable| variable.warning.clone()));
+                    zeroed = found;
+                    is_last = true;
+                }
+                Err(BodyRevision::Types(found)) => {
+                    self.diagnostics.truncate(n_diagnostics);
+                    types.add(found);
+                }
             }
+            self.n_shared_arrays = n_shared_arrays;
         }
     }
 
-    /// Checks a function whose body begins with these variables. `Err` with those that it should begin with as well, if
-    /// nothing else is wrong with it.
+    /// Checks a function whose body begins with these variables, and has shown these types. `Err` with what else it
+    /// should begin with if nothing is wrong with it, and with types that it shows.
     fn check_body(
         &mut self,
         handle: &FunctionHandle,
@@ -410,8 +439,8 @@ impl KernelCompilation<'_> {
         file: FileId,
         kind: FunctionKind,
         given: &[SpecialisationArg],
-        (name, zeroed): (Arc<str>, &[ZeroedVariable]),
-    ) -> Result<Option<TypedFunction>, Vec<ZeroedVariable>> {
+        (name, zeroed, shown_types): (Arc<str>, &[ZeroedVariable], &InferredTypes),
+    ) -> Result<Option<TypedFunction>, BodyRevision> {
         let unit = &*handle.unit;
         let beside = handle.arguments.as_ref().map(|unit| (&**unit, self.file_of(unit)));
         let mut checker = FunctionChecker {
@@ -458,9 +487,14 @@ impl KernelCompilation<'_> {
             limit_reached: false,
             reads_size: false,
             zeroed: Vec::new(),
+            awaited_results: Vec::new(),
+            plain_numbers: FxHashMap::default(),
+            shown_types: shown_types.clone(),
+            found_types: InferredTypes::default(),
         };
         checker.plain_function(def);
         let (mut metadata, constraints) = checker.decorators(def, beside);
+        checker.type_variables(def, given);
         checker.parameters(def, given);
         let n_named = checker.n_params;
         checker.adjoints(given);
@@ -485,13 +519,17 @@ impl KernelCompilation<'_> {
             own_result,
             zeroed,
             returned_arrays,
+            found_types,
             ..
         } = checker;
+        if !found_types.is_empty() {
+            return Err(BodyRevision::Types(found_types));
+        }
         if failed {
             return Ok(None);
         }
         if !zeroed.is_empty() {
-            return Err(zeroed);
+            return Err(BodyRevision::Zeroed(zeroed));
         }
         let is_shared = |local: &LocalId| fixed.contains_key(local) || references.contains(local);
         let is_changed = |local: &LocalId| is_shared(local) && assigned.iter().any(|set| set.contains(*local));
@@ -685,6 +723,17 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                     binding
                 }
                 (Some(ParamType::Exact(ty)), None) => self.parameter(name.as_str(), ty, span),
+                (Some(_), None) if let Some(&ty) = self.shown_types.results.get(&i) => {
+                    self.parameter(name.as_str(), ty, span)
+                }
+                (Some(ParamType::GenericArray(_, ndim)), None) if let Some(ty) = self.result_of_variable(i, ndim) => {
+                    self.parameter(name.as_str(), ty, span)
+                }
+                (Some(_), None) if self.unit.loom_function(self.function).is_some_and(|f| f.inferred.contains(&i)) => {
+                    self.awaited_results.push((name.as_str(), i));
+                    self.failed = true;
+                    NameMeaning::Poisoned
+                }
                 _ => {
                     // Without a type the function is rejected; it is checked all the same, so that its other mistakes
                     // are found.

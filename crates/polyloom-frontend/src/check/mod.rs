@@ -20,6 +20,7 @@ mod flow;
 mod function;
 mod gpu;
 mod grad;
+mod inferred;
 mod lint;
 mod logic;
 mod loops;
@@ -53,6 +54,7 @@ use crate::builtin_function::BuiltinFunction;
 use crate::environment::{CapturedMeaning, FunctionHandle, Identity};
 use crate::file_environment::FileEnvironment;
 use crate::local_array::LocalArray;
+use crate::loom::in_loom;
 use crate::lower::func_id;
 use crate::options::FrontendOptions;
 use crate::source::SourceUnit;
@@ -231,7 +233,16 @@ impl<'o> KernelCompilation<'o> {
 
     /// The diagnostics in the order of the text, each once, because instances of one function repeat each other's.
     pub(crate) fn take_diagnostics(&mut self) -> Vec<Diagnostic> {
-        let mut diagnostics = std::mem::take(&mut self.diagnostics);
+        let reported = std::mem::take(&mut self.diagnostics);
+        let in_words_of_its_file = |diagnostic: Diagnostic| {
+            let loom =
+                self.files.iter().find(|(_, file)| *file == diagnostic.span.file).and_then(|(unit, _)| unit.loom());
+            match loom {
+                Some(loom) => in_loom(diagnostic, &loom.renamed),
+                None => diagnostic,
+            }
+        };
+        let mut diagnostics: Vec<Diagnostic> = reported.into_iter().map(in_words_of_its_file).collect();
         let key = |span: Span| (span.file, span.start, span.end);
         diagnostics.sort_by_key(|d| key(d.span));
         let mut seen = FxHashSet::default();

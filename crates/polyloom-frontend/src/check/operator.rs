@@ -238,6 +238,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         right_ty: Type,
         span: Span,
     ) {
+        self.operand_shows_type(left, right_ty);
+        self.operand_shows_type(right, left_ty);
         if self.too_few_indices(left).or_else(|| self.too_few_indices(right)).is_some() {
             return;
         }

@@ -1,0 +1,339 @@
+//! `.loom`: what is accepted, what is rejected and in which words, and what programs are to those who run them.
+
+use polyloom_frontend::{
+    CompileError, FileEnvironment, FrontendOptions, LoomProgram, ShapeArgument, SourceUnit, check_file, compile_kernel,
+    compile_kernel_for, format_loom,
+};
+use polyloom_ir::{Code, SourceFile, Type};
+use std::sync::Arc;
+
+const ISSUE: &str = r#"kernel scale(x: array<f32, n>, a: f32) -> y: array<f32, n> {
+    for i in 0..n { y[i] = a * x[i] }
+}
+
+compute(A, B) @kernel(matmul) @device("cuda:0") {
+    @workgroup(16, 16)
+    for i in 0..M, j in 0..N:
+        var sum = 0.0
+        for k in 0..K:
+            sum += A[i, k] * B[k, j]
+        out[i, j] = sum
+}
+"#;
+
+fn read(text: &str) -> Result<Arc<SourceUnit>, CompileError> {
+    let other = "fn twice(x: f32) -> f32 { return 2.0 * x }\nconst HALF = 0.5\nfn fill(y: array<f32, n>, i: i32) { y[i] = 1.0 }\n";
+    SourceUnit::parse_loom(SourceFile::new("test.loom", text, 1), &|_, path| match path {
+        "other.loom" => Ok((path.to_owned(), other.to_owned())),
+        _ => Err("there is no such file".to_owned()),
+    })
+}
+
+fn checked(text: &str) -> Result<Arc<SourceUnit>, CompileError> {
+    let unit = read(text)?;
+    check_file(&unit, &FrontendOptions::default())?;
+    Ok(unit)
+}
+
+/// Checks that a text is accepted.
+fn accept(text: &str) -> Arc<SourceUnit> {
+    checked(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// Checks that a text is rejected by one error of this code, with words of its message and help.
+#[track_caller]
+fn reject(text: &str, code: Code, words: &[&str]) {
+    let error = checked(text).err().unwrap_or_else(|| panic!("accepted:\n{text}"));
+    let rendered = error.render(false);
+    assert_eq!(error.diagnostics[0].code, code, "{rendered}");
+    for word in words {
+        assert!(rendered.contains(word), "no {word:?} in\n{rendered}");
+    }
+}
+
+fn program<'u>(unit: &'u SourceUnit, name: &str) -> &'u LoomProgram {
+    unit.programs().iter().find(|program| *program.name == *name).expect("the file has this program")
+}
+
+fn hir(unit: &Arc<SourceUnit>, name: &str, types: &[Type]) -> String {
+    let function = FileEnvironment::new(unit).function(unit.find(name).expect("the file has this function"));
+    let types: Vec<_> = types.iter().map(|ty| (*ty).into()).collect();
+    let options = FrontendOptions::default();
+    let compiled = match types.is_empty() {
+        true => compile_kernel(&function, &options),
+        false => compile_kernel_for(&function, &types, &options),
+    };
+    compiled.unwrap_or_else(|error| panic!("{error}")).module.to_string()
+}
+
+#[test]
+fn programs_of_the_issue_are_what_python_kernels_are() {
+    let unit = accept(ISSUE);
+    let python = SourceUnit::parse(SourceFile::new(
+        "test.py",
+        "import polyloom as loom\n\n@loom.kernel\ndef scale(x: loom.array(dtype=float), a: float, y: loom.array(dtype=float)):\n    i = loom.tid()\n    y[i] = a * x[i]\n",
+        1,
+    ));
+    let python = python.expect("Python takes it");
+    assert_eq!(hir(&unit, "scale", &[]), hir(&python, "scale", &[]));
+    let matrix = Type::array(polyloom_ir::Scalar::F64, 2);
+    let product = hir(&unit, "matmul", &[matrix, matrix]);
+    assert!(product.contains("%2 out: array<f64, 2>"), "{product}");
+    assert!(product.contains("workgroup_size = (16, 16, 1)"), "{product}");
+}
+
+#[test]
+fn shapes_follow_from_arguments_and_disagreeing_ones_are_both_named() {
+    let unit = accept(ISSUE);
+    let matmul = program(&unit, "matmul");
+    let array = |shape: &[u64]| ShapeArgument::Array(shape.to_vec());
+    let bound = matmul.bind(&[array(&[2, 3]), array(&[3, 4])]).expect("shapes agree");
+    assert_eq!(bound.results, [vec![2, 4]]);
+    assert_eq!(bound.launches[0].dim, Some(vec![2, 4]));
+    let error = matmul.bind(&[array(&[2, 3]), array(&[5, 4])]).expect_err("shapes disagree");
+    assert_eq!(error, "`K` is 3 by axis 1 of `A` and 5 by axis 0 of `B`");
+    let error = matmul.bind(&[array(&[2]), array(&[5, 4])]).expect_err("ranks disagree");
+    assert_eq!(error, "`A` has 1 axis, but `matmul` takes 2 axes there");
+    assert_eq!(matmul.device.as_ref().map(|device| &*device.name), Some("cuda:0"));
+}
+
+#[test]
+fn extents_are_integers_of_shapes_and_numbers() {
+    let unit = accept(
+        "kernel f(x: array<f32, n>, k: i32, w: array<f32, 2 * n + 1>) -> y: array<f32, n / 2, k> {
+            let half = n / 2
+            for i in 0..half, j in 1..k step 2 { y[i, j] = x[2 * i] + w[j] }
+        }",
+    );
+    let f = program(&unit, "f");
+    let arguments = |w: u64| [ShapeArgument::Array(vec![8]), ShapeArgument::Int(5), ShapeArgument::Array(vec![w])];
+    let bound = f.bind(&arguments(17)).expect("shapes agree");
+    assert_eq!((bound.results, bound.launches[0].dim.clone()), (vec![vec![4, 5]], Some(vec![4, 2])));
+    let error = f.bind(&arguments(16)).expect_err("shapes disagree");
+    assert_eq!(error, "axis 0 of `w` is 16, but `f` takes `(2 * n) + 1` there, which is 17 by axis 0 of `x`");
+}
+
+#[test]
+fn stages_are_launched_in_order() {
+    let unit = accept(
+        "kernel f(x: array<f32, n>) -> y: array<f32, n> {
+            for i in 0..n { y[i] = x[i] }
+            serial for s in 0..3 {
+                let width = 1 << s
+                for b in 0..n / (2 * width), j in 0..width {
+                    let low = b * 2 * width + j
+                    let high = low + width
+                    let t = y[low]
+                    y[low] = t + y[high]
+                    y[high] = t - y[high]
+                }
+            }
+            y[0] = 0.0
+        }",
+    );
+    let bound = program(&unit, "f").bind(&[ShapeArgument::Array(vec![8])]).expect("shapes agree");
+    let dims: Vec<_> = bound.launches.iter().map(|launch| launch.dim.clone().unwrap_or_default()).collect();
+    assert_eq!(dims, [vec![8], vec![4, 1], vec![2, 2], vec![1, 4], vec![1]]);
+    assert_eq!(bound.launches[2].counters, [1]);
+}
+
+#[test]
+fn iterations_that_meet_are_named() {
+    let kernel =
+        |body: &str| format!("kernel f(x: array<f32, n>, p: array<i32, n>) -> y: array<f32, n> {{\n{body}\n}}\n");
+    let collision = |body: &str, words: &[&str]| reject(&kernel(body), Code::Collision, words);
+    collision("for i in 0..n { y[i / 2] = x[i] }", &["`i = 0` and `i = 1`", "y[i / 2]"]);
+    collision("for i in 0..n { y[0] = x[i] }", &["`i = 0` and `i = 1` both write `y[0]`"]);
+    collision("for i in 1..n { y[i] = y[i - 1] }", &["`i = 1` writes `y[1]`, which the iteration `i = 2` reads"]);
+    collision("for i in 0..n { y[p[i]] = x[i] }", &["may both write"]);
+    collision("for i in 0..n { for j in 0..n { y[j] += x[i] } }", &["both write `y["]);
+    collision("for i in 0..n, j in 0..4 { y[i] = x[j] }", &["`i = 0, j = 0` and `i = 0, j = 1`"]);
+    collision("for i in 0..n, j in 0..5 { y[4 * i + j] = x[j] }", &["both write"]);
+    collision("var s = 0.0\nfor i in 0..n { s += x[i] }", &["`s` is a variable outside the parallel loop"]);
+    collision("for i in 0..n { let row = y\n row[0] = x[i] }", &["both write"]);
+    for body in [
+        "for i in 0..n, j in 0..4 { y[4 * i + j] = x[j] }",
+        "for i in 0..n { y[2 * i] = x[i]; y[2 * i + 1] = y[2 * i] }",
+        "for i in 0..n { y[n - 1 - i] = x[i] }",
+        "for i in 0..n { for j in 0..3 { y[3 * i + j] += x[i] } }",
+        "for i in 0..n { let k = i + 1\n y[k] = x[i] }",
+        "for i in 0..n { atomic_add(y, p[i], x[i]) }",
+        "serial for i in 1..n { y[i] = y[i - 1] + x[i] }",
+        "for i in 0..n step 2 { y[i] = x[i]; y[i] += x[i + 1] }",
+    ] {
+        accept(&kernel(body));
+    }
+    accept(
+        "kernel image(x: array<f32, h, w>) -> y: array<f32, h * w * 3> {
+            for i in 0..h, j in 0..w, c in 0..3 { y[(i * w + j) * 3 + c] = x[i, j] }
+        }",
+    );
+    reject(
+        "fn fill(y: array<f32, n>, i: i32) { y[i] = 1.0 }\nkernel f(x: array<f32, n>) { for i in 0..n { fill(x, 0) } }",
+        Code::Collision,
+        &["both write"],
+    );
+    reject(
+        "from \"other.loom\" import fill\nkernel f(x: array<f32, n>) { for i in 0..n { fill(x, 0) } }",
+        Code::Collision,
+        &["both write"],
+    );
+}
+
+#[test]
+fn the_language_has_functions_structs_generics_constants_and_imports() {
+    accept(
+        r#"import "other.loom"
+from "other.loom" import twice, HALF
+
+/// A point in motion.
+struct Point { position: vec3, speed: f32 }
+
+const STEPS = 3
+const RATE: f64 = 0.25
+
+/// Adds up.
+fn total<T: Float>(x: array<T, n>) -> T {
+    var sum = T(0)
+    for i in 0..n: sum += x[i]
+    return sum
+}
+
+fn both(a: f32, b: f32) -> (f32, f32) { return b, a }
+
+kernel f(x: array<f32, n>, w: array<f64, m>, points: array<Point, n>) -> y: array<f32, n>, z: array<f64, n> {
+    for i in 0..n {
+        var a = twice(x[i]) + other.twice(HALF)
+        let b, c = both(a, 1.0)
+        if a > 1.0 and not (b < 0.0) {
+            a = -a ** 2
+        } else if a == 0.0 {
+            continue
+        } else:
+            a = if c > 0.0 then c else sqrt(b)
+        while a < 10.0 {
+            a *= 2.0
+            if a > 5.0: break
+        }
+        for k in 0..STEPS, l in 0..=k { a += f32(k * l) }
+        for k in 0..2 { let t = 1; a += f32(t) }
+        for k in 0..2 { let t = 1.5; a += t }
+        let v = vec3(a, 0.0, 1.0f32)
+        points[i].position = v + points[i].position
+        y[i] = dot(v, v) + total(x)
+        z[i] = total(w) * RATE + f64(floordiv(7, 2))
+    }
+}
+
+kernel plain(x: array<f32, n>) {
+    let i = tid()
+    if i < n { x[i] = x[i] * 2.0 }
+}
+
+compute mean(x) {
+    for i in 0..n:
+        var sum = 0.0
+        for j in 0..m:
+            sum += x[i, j]
+        out[i] = sum / 2.0
+}
+"#,
+    );
+}
+
+#[test]
+fn mistakes_are_told_in_the_words_of_the_language() {
+    let body =
+        |body: &str| format!("kernel f(x: array<f32, n>) -> y: array<f32, n> {{\n  for i in 0..n {{\n{body}\n}}\n}}\n");
+    let all = [
+        ("y[i] = z", Code::UnknownName, &["`z` is not defined"][..]),
+        ("y[i] = x[i] + 1i64", Code::TypeMismatch, &["f32", "i64"]),
+        ("let s = 1.0; s = 2.0", Code::BadAssignment, &["declared by `let`", "var s"]),
+        ("q = 1.0", Code::BadAssignment, &["`q` is not declared", "var q"]),
+        ("i = 1", Code::BadAssignment, &["counts the loop"]),
+        ("x = 1.0", Code::BadAssignment, &["is a parameter"]),
+        ("break", Code::Unsupported, &["parallel loop"]),
+        ("return", Code::Unsupported, &["continue"]),
+        ("y[i] = x[i", Code::Syntax, &["never closed"]),
+        ("y[i] = ", Code::Syntax, &["the line ends where a value is expected"]),
+        ("if x[i] > 0.0 && true { }", Code::Syntax, &["write `and`"]),
+        ("let a = 1.0; let a = 2.0", Code::BadAssignment, &["declared twice"]),
+        ("@unrol for k in 0..3 { }", Code::BadDecorator, &["did you mean `@unroll`?"]),
+        ("var v: float = 1.0", Code::UnknownName, &["write `f32`"]),
+        ("y[i] = squareroot(x[i])", Code::UnknownName, &["squareroot"]),
+        ("for k in 4 { }", Code::Syntax, &["for k in 0..4"]),
+    ];
+    for (text, code, words) in all {
+        reject(&body(text), code, words);
+    }
+    reject("kernel f(x) { for i in 0..n { x[i + 1] = 0.0 } }", Code::UnknownName, &["nothing says how large `n` is"]);
+    reject("compute f(x) { for i in 0..n { x[i] = 0.0 } }", Code::ReturnMismatch, &["stores nothing in `out`"]);
+    reject("kernel f(x: array<f32, n>, a) { for i in 0..n { x[i] = a } }", Code::MissingAnnotation, &["a: f32"]);
+    reject("def f():\n  pass\n", Code::Syntax, &["fn name"]);
+    reject("import \"nothing.loom\"\n", Code::UnknownName, &["cannot be read"]);
+    reject("from \"other.loom\" import twise\n", Code::UnknownName, &["did you mean `twice`?"]);
+    reject(
+        "kernel f(x: array<f32, n>) @kernel(elementwise) { for i in 1..n { let a = x[i - 1] } }",
+        Code::BrokenPromise,
+        &["no `elementwise`", "x[i - 1]"],
+    );
+    reject(
+        "compute f(A, B) @kernel(matmul) { for i in 0..n { out[i] = A[i] * B[i] } }",
+        Code::BrokenPromise,
+        &["an index for rows and one for columns"],
+    );
+}
+
+#[test]
+fn several_mistakes_are_told_at_once() {
+    let text = "kernel f(x: array<f32, n>) {\n    for i in 0..n {\n        x[i] = \n        x[i] = 1.0 +* 2.0\n        x[i = 2\n    }\n}\nfn g( -> f32 { }\n";
+    let error = read(text).expect_err("the text has mistakes");
+    assert!(error.diagnostics.len() >= 4, "{}", error.render(false));
+}
+
+#[test]
+fn mutated_texts_neither_panic_nor_hang() {
+    let texts = [
+        ISSUE,
+        "struct P { a: f32 }\nfn f<T>(x: array<T, n>, p: P) -> T {\n    var s = T(0)\n    for i in 0..n:\n        if x[i] > s: s = x[i]\n    return s\n}\nkernel k(x: array<f32, n>) { serial for s in 0..3 { for i in 0..n { x[i] *= 2.0 } } }\n",
+    ];
+    let pieces = [
+        "{", "}", ":", "(", ")", "[", "]", "<", ">", ">>", "for", "if", "else", "\n", "    ", "..", "=", "@", "\"",
+        "//", "0x", "1e", "é", "\t", ",", "fn", "compute", "in", "and", "**",
+    ];
+    let mut numbers = polyloom_ir::generate::Random::new(7);
+    for round in 0..4000 {
+        let mut text = texts[round % texts.len()].to_owned();
+        for _ in 0..1 + numbers.bits() % 4 {
+            let mut place = || text.floor_char_boundary((numbers.bits() as usize) % (text.len() + 1));
+            let (a, b) = (place(), place());
+            let piece = pieces[(numbers.bits() as usize) % pieces.len()];
+            match numbers.bits() % 3 {
+                0 => text.insert_str(a, piece),
+                1 => {
+                    text.replace_range(a.min(b)..a.max(b).min(text.floor_char_boundary(a.min(b) + 9)).max(a.min(b)), "")
+                }
+                _ => text.replace_range(a..text.ceil_char_boundary((a + 1).min(text.len())), piece),
+            }
+        }
+        if let Ok(unit) = read(&text) {
+            _ = check_file(&unit, &FrontendOptions::default());
+        }
+    }
+    for open in ["(", "[", "{", "fn f() { if a { ", "x[", "- ", "not ", "a.b(", "if a then "] {
+        let text = format!("kernel f(x: array<f32, n>) {{ for i in 0..n {{ x[i] = {} }} }}", open.repeat(3000));
+        assert!(read(&text).is_err());
+    }
+    let long = format!("kernel f(x: array<f32, n>) {{ for i in 0..n {{ x[i] = {}1.0 }} }}", "1.0 + ".repeat(20000));
+    assert!(read(&long).is_err());
+}
+
+#[test]
+fn formatting_is_stable_and_keeps_comments_and_meaning() {
+    let untidy = "// A file.\n\n\n\nkernel   f(x:array<f32,n>,a : f32)->y:array<f32 , n>@workgroup( 64 ){\n  // Each.\nfor i in 0 .. n{\n      let b = - x[ i ]*( a+1.0 ) // why\n if b<0.0:\n   y[i]=min(b,c = 2)\n else:\n        y[i] = -b\n // end\n}\n}\nfn g<T:Float>(x:T)->(T,T){return x,x}\n";
+    let tidy = "// A file.\n\nkernel f(x: array<f32, n>, a: f32) -> y: array<f32, n> @workgroup(64) {\n    // Each.\n    for i in 0..n {\n        let b = -x[i] * (a + 1.0) // why\n        if b < 0.0:\n            y[i] = min(b, c=2)\n        else:\n            y[i] = -b\n        // end\n    }\n}\nfn g<T: Float>(x: T) -> (T, T) { return x, x }\n";
+    let format = |text: &str| format_loom(&SourceFile::new("test.loom", text, 1)).expect("the text is read");
+    assert_eq!(format(untidy), tidy);
+    assert_eq!(format(tidy), tidy);
+    assert_eq!(format(ISSUE), ISSUE);
+}

@@ -1,0 +1,130 @@
+//! `.loom` files as Python objects: their kernels and computations, with the launches that they are.
+
+use crate::boundary::guarded;
+use crate::errors::compile_error;
+use crate::kernel::Kernel;
+use crate::session;
+use polyloom::frontend::{FileEnvironment, LoomProgram, ShapeArgument, read_type};
+use polyloom::{SourceUnit, Type, ValueType, check_file, read_loom};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// A `.loom` file.
+#[pyclass(frozen, module = "polyloom._native")]
+pub(crate) struct LoomModule {
+    unit: Arc<SourceUnit>,
+    environment: Arc<FileEnvironment>,
+}
+
+/// The shapes of results, and each launch: its function, its grid if the program says that, and further arguments.
+type BoundLaunches = (Vec<Vec<u64>>, Vec<(usize, Option<Vec<u64>>, Vec<i32>)>);
+
+/// The kernels of a program by the index of their function, and the types of the elements of its results.
+type CompiledStages = (Vec<(usize, Kernel)>, Vec<String>);
+
+/// What is said of a parameter or a result: name, number of axes if it is known to be an array, and whether the program
+/// writes it.
+type ParamFacts = (String, Option<usize>, bool);
+
+impl LoomModule {
+    fn program(&self, index: usize) -> PyResult<&LoomProgram> {
+        self.unit.programs().get(index).ok_or_else(|| PyValueError::new_err("the module has no such program"))
+    }
+}
+
+#[pymethods]
+impl LoomModule {
+    #[new]
+    fn new(py: Python<'_>, file: &str, text: &str) -> PyResult<LoomModule> {
+        let defaults = session()?.defaults();
+        let unit = guarded(|| {
+            let unit = read_loom(file, text).map_err(|error| compile_error(py, &error))?;
+            check_file(&unit, &defaults).map_err(|error| compile_error(py, &error))?;
+            Ok(unit)
+        })?;
+        let environment = FileEnvironment::new(&unit);
+        Ok(LoomModule { unit, environment })
+    }
+
+    /// The names of its kernels and computations in order, each with its documentation and whether it is a computation.
+    fn programs(&self) -> Vec<(String, String, bool)> {
+        let facts = |program: &LoomProgram| (program.name.to_string(), program.doc.clone(), program.is_compute);
+        self.unit.programs().iter().map(facts).collect()
+    }
+
+    /// The parameters and the results of a program.
+    fn signature(&self, program: usize) -> PyResult<(Vec<ParamFacts>, Vec<ParamFacts>)> {
+        let program = self.program(program)?;
+        let facts = |param: &polyloom::frontend::ProgramParam| {
+            (param.name.to_string(), param.extents.as_ref().map(Vec::len), param.is_written)
+        };
+        Ok((program.params.iter().map(facts).collect(), program.results.iter().map(facts).collect()))
+    }
+
+    /// The device that a program prefers, and whether it runs nowhere else.
+    fn device(&self, program: usize) -> PyResult<Option<(String, bool)>> {
+        let device = self.program(program)?.device.as_ref();
+        Ok(device.map(|device| (device.name.to_string(), device.is_required)))
+    }
+
+    /// The kernels of a program by the index of their function, compiled for arguments of these types, which generic
+    /// parameters take and others ignore, with the types of the elements of results.
+    fn compiled(&self, py: Python<'_>, program: usize, types: Vec<String>) -> PyResult<CompiledStages> {
+        let program = self.program(program)?;
+        let session = session()?;
+        let mut kernels = Vec::new();
+        let mut elements = Vec::new();
+        for index in program.functions() {
+            let handle = self.environment.function(index);
+            let mut chosen: Vec<ValueType> = Vec::new();
+            if handle.is_generic_kernel() {
+                let params = handle.parameters().unwrap_or_default();
+                for ((param, wanted), text) in params.iter().zip(&types) {
+                    let ty = match wanted {
+                        polyloom::frontend::ParamType::Exact(ty) => *ty,
+                        _ => read_type(text, &*self.environment)
+                            .map_err(|wrong| PyTypeError::new_err(format!("`{param}`: {wrong}")))?,
+                    };
+                    if !wanted.takes(ty) {
+                        let (name, given) = (&program.name, ty.python_name());
+                        return Err(PyTypeError::new_err(format!("`{param}` of `{name}` does not take {given}")));
+                    }
+                    chosen.push(ty);
+                }
+            }
+            let compile = || session.compile_for(&handle, &chosen, session.defaults());
+            let kernel = guarded(|| compile().map_err(|error| compile_error(py, &error)))?;
+            if elements.is_empty() {
+                let results = kernel.arguments().iter().skip(program.params.len()).take(program.results.len());
+                elements = results.map(|argument| element_name(argument.ty)).collect();
+            }
+            kernels.push((index, Kernel::specialised(kernel)));
+        }
+        Ok((kernels, elements))
+    }
+
+    /// The shapes of results and the launches of a program for arguments: the shape of an array, an integer, or
+    /// anything else.
+    fn bound(&self, program: usize, arguments: Vec<Option<Bound<'_, PyAny>>>) -> PyResult<BoundLaunches> {
+        let shape = |argument: Option<Bound<'_, PyAny>>| {
+            let Some(argument) = argument else { return ShapeArgument::Other };
+            if let Ok(value) = argument.extract::<i64>() {
+                return ShapeArgument::Int(value);
+            }
+            argument.extract::<Vec<u64>>().map_or(ShapeArgument::Other, ShapeArgument::Array)
+        };
+        let arguments: Vec<ShapeArgument> = arguments.into_iter().map(shape).collect();
+        let bound = self.program(program)?.bind(&arguments).map_err(PyValueError::new_err)?;
+        let launches = bound.launches.into_iter().map(|launch| (launch.function, launch.dim, launch.counters));
+        Ok((bound.results, launches.collect()))
+    }
+}
+
+/// The name of an array's elements.
+fn element_name(array: ValueType) -> String {
+    match array {
+        ValueType::Plain(ty) => ty.as_any_array().map_or(ty, |(elem, _): (Type, u8)| elem).python_name(),
+        ValueType::Struct(of) | ValueType::StructArray { elem: of, .. } => of.name().to_owned(),
+    }
+}
