@@ -156,7 +156,8 @@ class LoomModule:
 
     def __getattr__(self, name: str) -> LoomProgram:
         try:
-            return self.__dict__["_programs"][name]
+            programs: dict[str, LoomProgram] = self.__dict__["_programs"]
+            return programs[name]
         except KeyError:
             known = ", ".join(self.__dict__.get("_programs", {}))
             raise AttributeError(f"{self.__name__} has no {name!r}; it has {known}") from None
