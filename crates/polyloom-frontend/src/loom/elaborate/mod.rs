@@ -20,8 +20,8 @@ use super::syntax::{
 };
 use super::types;
 use crate::function_info::FunctionRole;
-use crate::members::package_member;
-use polyloom_ir::Code;
+use crate::package_names::package_members;
+use polyloom_ir::{Code, Composite};
 use ruff_python_ast::{Identifier, Stmt};
 use ruff_text_size::TextRange;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -224,7 +224,8 @@ impl<'a> FileElaboration<'a> {
 
     /// Returns true for a name that every file knows: a builtin function or a type.
     fn is_builtin(name: &str) -> bool {
-        types::scalar(name).is_some() || package_member(name).is_some()
+        let is_type = types::scalar(name).is_some() || Composite::from_python_name(name).is_some();
+        is_type || package_members().binary_search(&name).is_ok()
     }
 
     /// Reports an iteration that meets another, if a parallel loop is not proved to have none.
