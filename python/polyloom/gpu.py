@@ -26,7 +26,7 @@ from pathlib import Path
 
 __all__ = ["environment", "library", "run"]
 
-# What compilers get that insist on NVIDIA's assembler: the "machine code" is the PTX itself, which the driver reads.
+# Stands in for NVIDIA's assembler, on which some compilers insist: its "machine code" is the PTX, which the driver reads.
 _PTXAS = """#!/bin/sh
 output=
 input=
@@ -106,7 +106,7 @@ def environment(folder: str | os.PathLike[str]) -> dict[str, str]:
         "TRITON_LIBCUDA_PATH": str(place),
         "TRITON_PTXAS_PATH": str(place / "ptxas"),
         "TRITON_PTXAS_BLACKWELL_PATH": str(place / "ptxas"),
-        # What the stand-in makes is no machine code: kernels for a GPU are kept elsewhere.
+        # The stand-in makes no machine code: kernels for a GPU are kept elsewhere.
         "TRITON_CACHE_DIR": os.environ.get("TRITON_CACHE_DIR") or os.path.join(cache, "triton"),
     }
 

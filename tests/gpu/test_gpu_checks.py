@@ -93,7 +93,7 @@ def test_an_illegal_access_is_an_error_and_no_crash(cuda, tmp_path):
     """In a process of its own: the device is lost to it."""
     script = tmp_path / "far.py"
     script.write_text(FAR)
-    # What a simulated driver finds there is meant, and none of its report's.
+    # A simulated driver finds there what is planted, which its report is to leave out.
     environment = {**os.environ, "POLYLOOM_GPU_REPORT": ""}
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr

@@ -56,7 +56,7 @@ def row(name, result, passed, failed, what):
 
 
 def checked(output):
-    """How many of a program's own checks held and did not, by its lines."""
+    """Counts the program's own checks that held and that did not, by its lines."""
     return len(re.findall(r"^ok ", output, re.M)), re.findall(r"^failed (.*)$", output, re.M)
 
 

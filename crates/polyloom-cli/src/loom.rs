@@ -87,7 +87,7 @@ fn compiled(
 ///
 /// # Errors
 ///
-/// What is wrong with it, with the arguments and their shapes, and what fails while it runs.
+/// Reports what is wrong with it, with the arguments and their shapes, and what fails while it runs.
 pub(crate) fn run(arguments: &RunArguments, session: &Session, unit: &Arc<SourceUnit>) -> Outcome {
     let program = chosen_program(unit, arguments.kernel.as_deref())?;
     let mut given = named(&arguments.args, "--arg")?;

@@ -19,7 +19,7 @@ pub(crate) struct Copy2D {
     pub(crate) height: usize,
 }
 
-/// Where a copy of rows begins, on one of its sides.
+/// Says where a copy of rows begins, on one of its sides.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Copy2DSide {
@@ -43,7 +43,7 @@ pub(crate) struct Copy3D {
     pub(crate) depth: usize,
 }
 
-/// Where a copy of planes begins, on one of its sides.
+/// Says where a copy of planes begins, on one of its sides.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Copy3DSide {

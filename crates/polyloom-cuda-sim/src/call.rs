@@ -1,4 +1,4 @@
-//! What every call of the C interface goes through: the driver has to be started, a context current, the device not lost.
+//! The checks that every call of the C interface goes through: the driver has to be started, a context current, the device not lost.
 
 use crate::context::{self, Context};
 use crate::driver::{Driver, driver};

@@ -1,4 +1,4 @@
-//! What the environment says of the simulated device. `polyloom gpu run` sets these variables.
+//! The settings of the simulated device, which the environment holds. `polyloom gpu run` sets these variables.
 
 use polyloom_ir::Arch;
 use polyloom_ptx::Sanitizers;
@@ -21,7 +21,7 @@ pub(crate) struct Configuration {
     pub(crate) report: Option<PathBuf>,
     /// `POLYLOOM_GPU_FAIL`: calls that fail, such as `cuMemAlloc:3=2` for the third allocation with error 2.
     pub(crate) failures: Vec<PlannedFailure>,
-    /// What of it could not be read.
+    /// Holds the settings that could not be read.
     pub(crate) complaints: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Configuration {
 pub(crate) struct PlannedFailure {
     /// The name of the call, without its version.
     pub(crate) call: String,
-    /// Which call of that name it is, counted from one.
+    /// Counts the calls of that name, from one.
     pub(crate) number: u64,
     /// The error.
     pub(crate) error: i32,

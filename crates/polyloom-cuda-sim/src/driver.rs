@@ -21,11 +21,11 @@ pub(crate) struct Driver {
     pub(crate) order: StreamOrder,
     /// Held while the device does something: one thing at a time.
     pub(crate) running: Mutex<()>,
-    /// What kernels have printed since somebody last waited.
+    /// Holds what kernels have printed since somebody last waited.
     printed: Mutex<String>,
     /// The error after which nothing works any more, or zero.
     lost: AtomicI32,
-    /// How often calls that are to fail have been made.
+    /// Counts the calls made so far of those that are to fail.
     calls: Mutex<BTreeMap<String, u64>>,
 }
 

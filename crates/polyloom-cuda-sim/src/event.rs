@@ -18,12 +18,12 @@ pub(crate) struct Event {
 /// All events.
 pub(crate) static EVENTS: Registry<Event> = Registry::new();
 
-/// What an event was last recorded in.
+/// Describes the last recording of an event.
 #[derive(Clone, Default)]
 pub(crate) struct EventState {
-    /// When that was.
+    /// Holds the time of it.
     pub(crate) recorded: Option<Instant>,
-    /// What came before it.
+    /// Holds the work that came before it.
     pub(crate) clock: StreamClock,
     /// If it was while a stream was captured, the capture and the nodes before it.
     pub(crate) captured: Option<(u64, Vec<Handle>)>,

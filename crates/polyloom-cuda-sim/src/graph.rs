@@ -18,7 +18,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Graph {
     pub(crate) handle: Handle,
     nodes: Mutex<Vec<Arc<Node>>>,
-    /// What has to live as long as it does, and as long as what is made of it.
+    /// Holds what has to live as long as it does, and as long as what is made of it.
     objects: Mutex<Vec<Arc<UserObject>>>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Conditional {
     pub(crate) bodies: Vec<Arc<Graph>>,
 }
 
-/// What a conditional node does with its value.
+/// Says what a conditional node does with its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ConditionalKind {
     If,
@@ -117,7 +117,7 @@ impl Graph {
         crate::graph::GRAPHS.insert(handle, Graph { handle, nodes: Mutex::default(), objects: Mutex::default() })
     }
 
-    /// What it keeps alive.
+    /// Holds what it keeps alive.
     pub(crate) fn objects(&self) -> MutexGuard<'_, Vec<Arc<UserObject>>> {
         locked(&self.objects)
     }
@@ -271,7 +271,7 @@ pub(crate) struct GraphStep {
     before: Vec<usize>,
 }
 
-/// Why an executable graph cannot be made like a graph (`CUgraphExecUpdateResult`).
+/// Says why an executable graph cannot be made like a graph (`CUgraphExecUpdateResult`).
 pub(crate) struct UpdateRefusal {
     pub(crate) result: u32,
     pub(crate) node: Handle,

@@ -14,7 +14,7 @@ const WRAPPER_MAGIC: u32 = 0x4662_43b1;
 /// Begins machine code.
 const ELF_MAGIC: u32 = u32::from_le_bytes(*b"\x7fELF");
 
-/// Why an image cannot be loaded: the driver's error, and what it is about.
+/// Says why an image cannot be loaded: the driver's error, and what it is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ImageError {
     pub(crate) error: CudaError,
@@ -25,7 +25,7 @@ fn refused(error: CudaError, reason: impl Into<String>) -> ImageError {
     ImageError { error, reason: reason.into() }
 }
 
-/// What an image says when it is machine code.
+/// The message for an image of machine code, which the simulator cannot run.
 const NO_PTX: &str = "the module is machine code of a GPU, and this driver runs PTX: have the compiler put PTX into it \
                       (nvcc: -gencode arch=compute_80,code=compute_80)";
 

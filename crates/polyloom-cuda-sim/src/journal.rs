@@ -1,4 +1,4 @@
-//! What ran, what was found and what was missing: told on standard error as it happens, and to a file at the end.
+//! Records what ran, what was found and what was missing: told on standard error as it happens, and to a file at the end.
 //!
 //! The file has a line for each kernel, finding and missing entry point, its fields separated by tabs; `polyloom gpu run`
 //! reads it. Processes that the program starts append theirs.
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What a kernel did in all its launches.
+/// Counts what a kernel did in all its launches.
 #[derive(Clone, Default, Debug)]
 struct KernelTotals {
     launches: u64,

@@ -13,7 +13,7 @@ pub(crate) struct Link {
 /// All links.
 pub(crate) static LINKS: Registry<Link> = Registry::new();
 
-/// What a link has been given, and what it made.
+/// Holds what a link has been given, and what it made.
 #[derive(Default)]
 pub(crate) struct LinkState {
     pub(crate) texts: Vec<String>,

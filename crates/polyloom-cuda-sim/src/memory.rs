@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What memory is, for those who ask for its attributes and those who free it.
+/// Describes memory, for those who ask for its attributes and those who free it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BlockKind {
     Device,
@@ -57,7 +57,7 @@ pub(crate) struct Memory {
     next_id: AtomicU64,
 }
 
-/// Where one side of a copy begins.
+/// Says where one side of a copy begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CopyPlace {
     Host(usize),
@@ -177,7 +177,7 @@ impl Memory {
         }
     }
 
-    /// Where an address lies that may be of either side.
+    /// Finds an address that may be of either side.
     pub(crate) fn place(&self, address: DeviceAddress) -> CopyPlace {
         match self.span.contains(&address) {
             true => CopyPlace::Device(address),
@@ -185,7 +185,7 @@ impl Memory {
         }
     }
 
-    /// Where an address lies that has to be the device's: its own memory, or the host's that is mapped.
+    /// Finds an address that has to be the device's: its own memory, or the host's that is mapped.
     fn checked(&self, place: CopyPlace, n_bytes: usize) -> Outcome<CopyPlace> {
         match place {
             CopyPlace::Host(address) if self.span.contains(&(address as u64)) => Err(CudaError::INVALID_VALUE),

@@ -40,7 +40,7 @@ pub(crate) static FUNCTIONS: Registry<Function> = Registry::new();
 
 const UNSET: u32 = u32::MAX;
 
-/// How many lines of a compiler's complaints are told.
+/// Limits the lines of a compiler's complaints that are told.
 const MOST_LINES: usize = 8;
 
 impl LoadedImage {

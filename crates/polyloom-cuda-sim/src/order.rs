@@ -1,4 +1,4 @@
-//! Which work of streams comes before which, and races between streams: two accesses of one place, one a write, by work
+//! Tracks which work of streams comes before which, and races between streams: two accesses of one place, one a write, by work
 //! that nothing orders.
 //!
 //! Work runs in the call that submits it, so that a missing wait has no effect here; on a GPU it may. Each stream counts its
@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Pieces of work that are remembered.
 const MOST: usize = 1024;
 
-/// How much of the work of each stream is over, by the numbers of streams.
+/// Counts the work of each stream that is over, by the numbers of streams.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct StreamClock(BTreeMap<u64, u64>);
 
@@ -37,7 +37,7 @@ pub(crate) struct MemoryAccess {
     pub(crate) range: Range<u64>,
     pub(crate) writes: bool,
     pub(crate) is_atomic: bool,
-    /// Who accesses it: a kernel with its line, or a copy.
+    /// Names who accesses it: a kernel with its line, or a copy.
     pub(crate) who: String,
 }
 
@@ -62,7 +62,7 @@ struct PastWork {
 #[derive(Default)]
 struct OrderState {
     streams: BTreeMap<u64, StreamClock>,
-    /// What the host has waited for.
+    /// Holds what the host has waited for.
     host: StreamClock,
     past: VecDeque<PastWork>,
 }
@@ -74,7 +74,7 @@ pub(crate) struct StreamOrder {
 }
 
 thread_local! {
-    /// What the work that runs accesses, while somebody wants to know.
+    /// Records what the work that runs accesses, while somebody wants to know.
     static ACCESSES: RefCell<Option<Vec<MemoryAccess>>> = const { RefCell::new(None) };
 }
 
@@ -135,12 +135,12 @@ impl StreamOrder {
         races
     }
 
-    /// What comes before the next work of a stream.
+    /// Returns what comes before the next work of a stream.
     pub(crate) fn clock(&self, stream: u64) -> StreamClock {
         self.state().streams.get(&stream).cloned().unwrap_or_default()
     }
 
-    /// What a stream does next comes after something.
+    /// Orders what a stream does next after something.
     pub(crate) fn wait(&self, stream: u64, clock: &StreamClock) {
         self.state().streams.entry(stream).or_default().learn(clock);
     }

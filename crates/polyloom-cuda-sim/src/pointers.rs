@@ -1,4 +1,4 @@
-//! What C callers hand over by pointer: where to write results, structs, lists and texts to read.
+//! Reads and writes what C callers hand over by pointer: where to write results, structs, lists and texts to read.
 //!
 //! Entry points take these types in place of raw pointers, so that the promise of the caller's, that a pointer that is
 //! not null is to what the driver API says, is relied on here alone.
@@ -9,7 +9,7 @@ use crate::status::{CudaError, Outcome};
 use polyloom_ptx::HostMemory;
 use std::ffi::{CStr, c_char, c_void};
 
-/// Where a result goes. The caller vouches that it is null or writable.
+/// Points to the place of a result. The caller vouches that it is null or writable.
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_int};
 
-/// What an entry point returns: zero, or the number of an error.
+/// The value that an entry point returns: zero, or the number of an error.
 pub(crate) type CuResult = c_int;
 
 /// An error of the driver API.
@@ -74,7 +74,7 @@ errors! {
     UNKNOWN = 999, "unknown error";
 }
 
-/// What calls of the driver give.
+/// The result of a call of the driver.
 pub(crate) type Outcome<T = ()> = Result<T, CudaError>;
 
 impl CudaError {
@@ -100,7 +100,7 @@ impl CudaError {
         CStr::from_bytes_with_nul(name.as_bytes()).ok()
     }
 
-    /// What it means, in words.
+    /// Returns its meaning, in words.
     pub(crate) fn meaning(number: CuResult) -> Option<&'static CStr> {
         let (_, _, meaning) = ERRORS.iter().find(|(known, _, _)| *known == number)?;
         CStr::from_bytes_with_nul(meaning.as_bytes()).ok()

@@ -44,7 +44,7 @@ pub(crate) struct Capture {
     pub(crate) is_invalid: bool,
 }
 
-/// What else a program may do while it captures.
+/// Says what else a program may do while it captures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CaptureMode {
     Global,
@@ -286,7 +286,7 @@ fn forbid_in_capture_of_blocking(context: Handle) -> Outcome {
 }
 
 thread_local! {
-    /// What the thread has set by `cuThreadExchangeStreamCaptureMode`.
+    /// Returns what the thread has set by `cuThreadExchangeStreamCaptureMode`.
     pub(crate) static THREAD_MODE: std::cell::Cell<CaptureMode> = const { std::cell::Cell::new(CaptureMode::Global) };
 }
 

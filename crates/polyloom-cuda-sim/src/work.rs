@@ -184,7 +184,7 @@ impl Work {
             }
             Work::Nothing | Work::Alloc(..) => Ok(()),
             Work::Wait(event) => {
-                // What is recorded is done. One that is never recorded orders nothing.
+                // An event that is recorded is done, and one that never is orders nothing.
                 debug_assert!(event.state().captured.is_none(), "captures make edges of events");
                 Ok(())
             }

@@ -1,4 +1,4 @@
-//! What goes wrong: illegal accesses, checks that find something, limits, and failures that are planned.
+//! Tests of what goes wrong: illegal accesses, checks that find something, limits, and failures that are planned.
 
 use crate::driver::{in_child, is_child, start};
 use crate::kernels::{SAXPY, function, launch, load, upload};

@@ -1,4 +1,4 @@
-//! What a driver over the simulator needs: memory of the host's, limits, and how far a launch is.
+//! Tests of what a driver over the simulator needs: memory of the host's, limits, and how far a launch is.
 
 use polyloom_ptx::{
     FindingKind, HostMemory, LaunchProgress, LaunchRequest, MemoryError, Module, Sanitizers, Simulator,
@@ -34,7 +34,7 @@ fn memory_of_the_host_has_one_address_on_both_sides() {
     kernel.launch(&launch).unwrap();
     assert_eq!(numbers, [0, 21, 42, 7]);
     assert_eq!(memory.allocation_at(address + 7), Some(address..address + 8));
-    // What is beside it is nobody's.
+    // The memory beside it is nobody's.
     let params = [(address + 4).to_le_bytes().to_vec()];
     let fault = kernel.launch(&LaunchRequest { params: &params, ..launch }).unwrap_err();
     assert!(fault.to_string().contains("0 bytes past the end of the 8-byte allocation"), "{fault}");

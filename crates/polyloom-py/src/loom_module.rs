@@ -23,7 +23,7 @@ type BoundLaunches = (Vec<Vec<u64>>, Vec<(usize, Option<Vec<u64>>, Vec<i32>)>);
 /// The kernels of a program by the index of their function, and the types of the elements of its results.
 type CompiledStages = (Vec<(usize, Kernel)>, Vec<String>);
 
-/// What is said of a parameter or a result: name, number of axes if it is known to be an array, and whether the program
+/// Describes a parameter or a result: name, number of axes if it is known to be an array, and whether the program
 /// writes it.
 type ParamFacts = (String, Option<usize>, bool);
 

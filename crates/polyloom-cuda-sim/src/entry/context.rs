@@ -52,7 +52,7 @@ fn given_or_current(handle: Handle) -> Outcome<Arc<Context>> {
     }
 }
 
-/// What limits are when nobody has set them (`CUlimit`).
+/// Returns a limit's value before anybody has set it (`CUlimit`).
 fn default_limit(number: c_uint) -> Outcome<usize> {
     Ok(match number {
         0 => 1024,

@@ -153,13 +153,15 @@ fn active_blocks(driver: &Driver, function: Handle, threads: c_int, shared_bytes
     Ok(if fits { function.kernel.occupancy(arch.number().into(), threads, shared).blocks } else { 0 })
 }
 
-/// The block size by which most threads are resident, and the blocks of a grid that fills the device.
+/// Returns the blocks of a grid that fills the device, and the block size by which most threads are resident. A block has
+/// the dynamic shared memory that the function gives for its size, or else that number of bytes.
 fn best_block(
     driver: &Driver,
     function: Handle,
-    shared: impl Fn(c_int) -> usize,
+    (shared_of, shared_bytes): (Option<extern "C" fn(c_int) -> usize>, usize),
     limit: c_int,
 ) -> Outcome<(c_int, c_int)> {
+    let shared = |threads: c_int| shared_of.map_or(shared_bytes, |shared_of| shared_of(threads));
     let most = attribute(driver, &*crate::module::FUNCTIONS.get(function)?, 0)?;
     let most = if limit > 0 { limit.min(most) } else { most };
     let (mut best, mut found) = (0, (0, 0));
@@ -469,8 +471,7 @@ entry_points! { MODULE:
         shared_bytes: usize,
         limit: c_int,
     ) [driver] {
-        let shared = |threads: c_int| shared_of.map_or(shared_bytes, |shared_of| shared_of(threads));
-        let (blocks, threads) = best_block(driver, function, shared, limit)?;
+        let (blocks, threads) = best_block(driver, function, (shared_of, shared_bytes), limit)?;
         grid.set(blocks)?;
         block.set(threads)
     }
@@ -484,8 +485,7 @@ entry_points! { MODULE:
         limit: c_int,
         _flags: c_uint,
     ) [driver] {
-        let shared = |threads: c_int| shared_of.map_or(shared_bytes, |shared_of| shared_of(threads));
-        let (blocks, threads) = best_block(driver, function, shared, limit)?;
+        let (blocks, threads) = best_block(driver, function, (shared_of, shared_bytes), limit)?;
         grid.set(blocks)?;
         block.set(threads)
     }

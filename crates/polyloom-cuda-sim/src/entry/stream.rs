@@ -14,13 +14,24 @@ use crate::stream::{self, Capture, CaptureMode, Stream, THREAD_MODE};
 use crate::work::{FillWork, Work};
 use std::ffi::{c_int, c_uint};
 
-/// Whether a stream is captured (`CUstreamCaptureStatus`).
+/// Says if a stream is captured (`CUstreamCaptureStatus`).
 fn status(capture: Option<&Capture>) -> c_uint {
     match capture {
         None => 0,
         Some(capture) if capture.is_invalid => 2,
         Some(_) => 1,
     }
+}
+
+/// Orders what the host does next after an event, whose work is over because work runs as it is submitted.
+fn host_waits_for(driver: &Driver, event: Handle) -> Outcome {
+    let event = crate::event::EVENTS.get(event)?;
+    if event.state().captured.is_some() {
+        return Err(CudaError::CAPTURED_EVENT);
+    }
+    driver.order.host_waited(&event.state().clock.clone());
+    driver.flush_prints();
+    Ok(())
 }
 
 fn record(driver: &Driver, context: &Context, event: Handle, stream: Handle) -> Outcome {
@@ -120,7 +131,7 @@ fn wait_value(
     Ok(())
 }
 
-/// How long a stream waits for a value that the host may write.
+/// Limits the time that a stream waits for a value that the host may write.
 const WAIT_SECONDS: u64 = 60;
 
 fn write_value(
@@ -356,23 +367,11 @@ entry_points! { STREAM:
     }
 
     fn cuEventQuery(event: Handle) [driver, _context] {
-        let event = crate::event::EVENTS.get(event)?;
-        if event.state().captured.is_some() {
-            return Err(CudaError::CAPTURED_EVENT);
-        }
-        driver.order.host_waited(&event.state().clock.clone());
-        driver.flush_prints();
-        Ok(())
+        host_waits_for(driver, event)
     }
 
     fn cuEventSynchronize(event: Handle) [driver, _context] {
-        let event = crate::event::EVENTS.get(event)?;
-        if event.state().captured.is_some() {
-            return Err(CudaError::CAPTURED_EVENT);
-        }
-        driver.order.host_waited(&event.state().clock.clone());
-        driver.flush_prints();
-        Ok(())
+        host_waits_for(driver, event)
     }
 
     fn cuEventElapsedTime(milliseconds: Out<f32>, start: Handle, end: Handle) [_driver] {

@@ -143,7 +143,7 @@ pub(super) struct FunctionChecker<'c, 'o, 'a> {
     pub(super) found_types: InferredTypes,
 }
 
-/// Why a body is checked again.
+/// The reason why a body is checked again.
 enum BodyRevision {
     /// These variables are zero from the start.
     Zeroed(Vec<ZeroedVariable>),

@@ -1,4 +1,4 @@
-//! What a `.loom` function leaves to its body and its callers: the types of results without types, of variables that
+//! Infers what a `.loom` function leaves to its body and its callers: the types of results without types, of variables that
 //! begin as plain numbers, and of type variables.
 //!
 //! A result has the type of what is stored there first. A variable that begins as a plain number has the type that it

@@ -1,4 +1,4 @@
-//! What `@kernel(KIND)` asserts: that the loops have the form of that kind.
+//! Checks what `@kernel(KIND)` asserts: that the loops have the form of that kind.
 //!
 //! An assertion changes no result. It says to readers, and to those who choose schedules, what a program is, and it is
 //! an error with a reason where the loops are something else.
@@ -10,7 +10,7 @@ use super::syntax::{
 use ruff_text_size::TextRange;
 use rustc_hash::FxHashSet;
 
-/// Why loops are not of a kind, with the place that shows it.
+/// Says why loops are not of a kind, with the place that shows it.
 type Refusal = (Option<TextRange>, String);
 
 /// The loops of a program, as far as kinds ask about them.
@@ -26,7 +26,7 @@ struct LoopForms<'a> {
 ///
 /// # Errors
 ///
-/// Why they are not.
+/// Returns the reason why they are not.
 pub(super) fn check(kind: &str, function: &FunctionItem) -> Result<(), Refusal> {
     let mut forms = LoopForms { function, parallel: Vec::new(), inner: Vec::new(), statements: Vec::new() };
     forms.collect(&function.body, true);

@@ -7,7 +7,7 @@
 //! and with that the next equation may say more; if all indices are equal in the end, it was one iteration. That proves
 //! `y[i]`, `y[i, j]`, `y[i * n + j]` for `j` below `n`, `y[2 * i + 1]` beside `y[2 * i]`, and their like.
 //!
-//! Where the proof fails, small extents are tried until two iterations meet, which the error then names.
+//! Small extents are tried where the proof fails, until two iterations meet, which the error then names.
 
 use super::affine::{Polynomial, polynomial};
 use super::syntax::{Block, Expr, ExprKind, ForLoop, Stmt, StmtKind, walk_expr};
@@ -48,7 +48,7 @@ struct IndexRange {
     end: Option<Polynomial>,
 }
 
-/// What is known of names outside the loop.
+/// Holds what is known of names outside the loop.
 pub(super) struct LoopSurroundings<'a> {
     /// Returns true for the name of an array.
     pub(super) is_array: &'a dyn Fn(&str) -> bool,
@@ -291,7 +291,7 @@ impl<'a> AccessCollector<'a> {
                 for (index, argument) in arguments.iter().enumerate() {
                     let part = self.element(&argument.value);
                     match (part, &writes) {
-                        // What is atomic may meet.
+                        // Atomic accesses may meet.
                         (Some(_), _) if is_atomic && index == 0 => self.reads_of_indices(&argument.value),
                         (Some(part), Some(writes)) => {
                             let is_written = writes.get(index).copied().unwrap_or(true);
@@ -424,7 +424,7 @@ impl IterationMeeting<'_> {
         let array = &write.array;
         let message = match self.witness(write, other) {
             Some((first, second, place)) => {
-                // Where an index is data, they meet if the data say so.
+                // They meet if the data say so, because an index is data.
                 let may = if place.is_empty() { "may " } else { "" };
                 let place = if place.is_empty() { element.to_owned() } else { format!("{array}[{place}]") };
                 match (other.is_write, may) {
@@ -455,7 +455,7 @@ impl IterationMeeting<'_> {
                     seen.entry(element.clone()).or_insert(iteration);
                     continue;
                 }
-                // Where an index is data, any two iterations may meet.
+                // Any two iterations may meet, because an index is data.
                 let second = others.iter().find(|(other, element_of_other)| {
                     let may_be_same =
                         element.iter().zip(element_of_other).all(|(a, b)| a.is_none() || b.is_none() || a == b);

@@ -1,4 +1,4 @@
-//! What a `kernel` or `compute` is to whoever runs it: parameters, results, shapes, and launches in order.
+//! Describes a `kernel` or `compute` to whoever runs it: parameters, results, shapes, and launches in order.
 //!
 //! The loops of a kernel become functions of the file that are launched over a grid. How large grids and results are
 //! depends on the shapes of the arguments alone, and on integers among these, so that [`LoomProgram::bind`] can work out
@@ -180,7 +180,7 @@ impl LoomProgram {
     ///
     /// # Errors
     ///
-    /// Which shapes disagree, or why there is no such extent, in words.
+    /// Says which shapes disagree, or why there is no such extent, in words.
     pub fn bind(&self, arguments: &[ShapeArgument]) -> Result<BoundProgram, String> {
         let name = &self.name;
         if arguments.len() != self.params.len() {

@@ -23,7 +23,7 @@ const MAX_IMPORTS: usize = 32;
 /// name and the text of the other.
 pub type ImportLoader<'a> = &'a dyn Fn(&str, &str) -> Result<(String, String), String>;
 
-/// What a unit of source has beside its nodes if it is `.loom`.
+/// Holds what a unit of source has beside its nodes if it is `.loom`.
 #[derive(Debug, Default)]
 pub(crate) struct LoomUnit {
     pub(crate) programs: Vec<LoomProgram>,
@@ -105,7 +105,7 @@ pub(super) fn rejected(file: FileId, errors: Vec<SyntaxError>, sources: SourceMa
     CompileError { diagnostics, sources }
 }
 
-/// Why an import fails.
+/// The reason why an import fails.
 enum ImportError {
     Inside(Box<CompileError>),
     Here(TextRange, String, String),

@@ -7,7 +7,7 @@ use super::types::scalar_name;
 use polyloom_ir::{Diagnostic, Scalar};
 use rustc_hash::FxHashMap;
 
-/// What the checker says to write, and what to write here.
+/// Maps what the checker says to write to what to write here.
 const HELP: [(&str, &str); 12] = [
     ("write `for i in range(n):`", "write `for i in 0..n`"),
     ("unpack it: `a, b = …`", "unpack it: `let a, b = …`"),

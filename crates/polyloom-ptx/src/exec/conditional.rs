@@ -29,7 +29,7 @@ impl WarpRun {
                 return Err(finding);
             }
         }
-        // What is not zero is an error.
+        // A status other than zero is an error.
         self.set_result(call, &[0; LANES], lanes);
         Ok(())
     }

@@ -420,7 +420,7 @@ pub(crate) fn run(
     if findings.is_empty() { Ok(report) } else { Err(Box::new(Fault { findings, report })) }
 }
 
-/// Which global memory was accessed, and where in the kernel, if the check for races has seen it and somebody asks.
+/// Returns which global memory was accessed, and where in the kernel, if the check for races has seen it and somebody asks.
 fn footprint(context: &GridContext<'_>) -> Vec<AccessedMemory> {
     let checks = context.global_checks.as_ref().filter(|_| context.launch.accesses);
     let Some(checks) = checks else { return Vec::new() };

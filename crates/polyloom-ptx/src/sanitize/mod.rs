@@ -39,7 +39,7 @@ pub(crate) struct GlobalChecks {
 }
 
 impl GlobalChecks {
-    /// Which words of global memory were accessed.
+    /// Holds the words of global memory that were accessed.
     pub(crate) fn footprint(&self) -> Vec<race::WordAccess> {
         self.shadow.footprint()
     }

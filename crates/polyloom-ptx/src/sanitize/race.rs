@@ -233,7 +233,7 @@ impl ShadowMemory {
         race
     }
 
-    /// Which words were accessed, sorted, each with its last write or else a read. Neighbours that one instruction
+    /// Returns the words that were accessed, sorted, each with its last write or else a read. Neighbours that one instruction
     /// accessed alike are one.
     pub(super) fn footprint(&self) -> Vec<WordAccess> {
         let mut numbers: Vec<u64> = self.pages.keys().copied().collect();

@@ -285,7 +285,7 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
         }
     }
 
-    /// What an assignment writes; `None` if that is rejected.
+    /// Returns what an assignment writes; `None` if that is rejected.
     fn target(&mut self, target: &Expr) -> Option<ast::Expr> {
         match &target.kind {
             ExprKind::Name(name) => {
@@ -472,7 +472,7 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
     }
 
     fn call(&mut self, function: &Expr, arguments: &[Argument], parentheses: TextRange, range: TextRange) -> ast::Expr {
-        // What is an operator in Python, where `//` begins a comment here.
+        // Python spells this by an operator, whose `//` begins a comment here.
         if function.as_name() == Some("floordiv")
             && let [left, right] = arguments
         {

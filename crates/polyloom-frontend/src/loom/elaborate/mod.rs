@@ -8,6 +8,7 @@
 mod body;
 mod extents;
 mod function;
+mod stages;
 mod structure;
 
 use super::parallel::{LoopSurroundings, collision};

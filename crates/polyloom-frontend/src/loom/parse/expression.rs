@@ -231,7 +231,7 @@ impl<'a> Parser<'a> {
             if self.take(close).is_some() {
                 break;
             }
-            // What begins a statement or ends a block in a line of its own is not between the brackets.
+            // A token that begins a statement or ends a block in a line of its own is not between the brackets.
             let is_outside = self.token().begins_line
                 && (self.kind().is("}") || self.kind().is("@") || matches!(self.kind(), TokenKind::Keyword(_)));
             if self.kind() == TokenKind::End || is_outside {

@@ -1,4 +1,4 @@
-//! What a file declares.
+//! Parses what a file declares.
 
 use super::Parser;
 use crate::loom::syntax::{Constant, FunctionItem, FunctionKeyword, Ident, Import, Item, Param, StructItem, TypeExpr};

@@ -257,7 +257,7 @@ impl<'a> Parser<'a> {
         // A brace may stand in a line of its own.
         if !(self.kind().is("{") || self.continues() && self.kind().is(":")) {
             self.expected("the block, `{` or `:`,", "write `{ … }`, or `:` and an indented block");
-            // What stands before the block in this line is passed over.
+            // The parser skips what precedes the block in this line.
             while self.continues() && !self.kind().is("{") && !self.kind().is(":") && !self.kind().is("}") {
                 self.bump();
             }

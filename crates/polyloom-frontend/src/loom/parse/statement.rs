@@ -24,7 +24,7 @@ impl Parser<'_> {
     pub(super) fn statement(&mut self) -> Option<Stmt> {
         self.note_layout();
         let header = self.at;
-        // What begins a statement goes on with none, whatever line it begins.
+        // A token that begins a statement continues none, whatever line it begins.
         self.statement_start = header;
         let start = self.token().range;
         let annotations = match self.kind().is("@") {

@@ -19,6 +19,9 @@ const SUM: Label = -3;
 const MAX_STAGED_FLOPS: u64 = 4;
 /// The number of times that an element of a factor is used from which on a copy of the factor is worth its time.
 const MIN_USES: u64 = 256;
+/// The time that elements take which lie apart, over that of neighbours: an image of 7 columns is faster along those than along
+/// 32 output channels.
+const GATHER_COST: u64 = 8;
 /// The labels of the axes of one row and of one column, in contractions without rows or columns. No others are the same.
 const NO_ROW: Label = Label::MIN;
 const NO_COLUMN: Label = Label::MIN + 1;
@@ -219,7 +222,7 @@ impl Translator<'_> {
     fn choose_column(&self, [a, b]: [&Factor; 2], labels: &[Label]) -> (Option<Label>, bool) {
         let worth = |factor: &Factor, label: Label| {
             let n = factor.extent(label).unwrap_or(1).min(32);
-            if self.is_dense_along(factor, label) { 8 * n } else { n }
+            if self.is_dense_along(factor, label) { GATHER_COST * n } else { n }
         };
         let of = |factor: &Factor, other: &Factor, is_of_a: bool| -> Vec<(u64, usize, Label, bool)> {
             let own = labels.iter().enumerate().filter(|(_, label)| factor.has(**label) && !other.has(**label));

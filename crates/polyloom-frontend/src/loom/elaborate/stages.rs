@@ -1,0 +1,571 @@
+//! Elaborates the stages of a kernel or a computation, which are launched in order.
+//!
+//! Each outermost `for` of a kernel becomes a function that is launched over a grid of its indices; `serial for` around
+//! such loops becomes several launches in order; statements between them run in one thread.
+
+use super::body::{BodyContext, BodyElaboration, LocalKind};
+use super::function::ProgramElaboration;
+use super::{ElaboratedFunction, identifier};
+use crate::function_info::FunctionRole;
+use crate::loom::parallel::LoopSurroundings;
+use crate::loom::program::{Extent, ExtentOp, ProgramStage, ShapeSymbol};
+use crate::loom::python_nodes as node;
+use crate::loom::syntax::{
+    Annotation, Block, Expr, ExprKind, ForLoop, FunctionItem, Ident, Stmt, StmtKind, blocks_of, expressions_of,
+    walk_block, walk_expr,
+};
+use polyloom_ir::{Code, KernelKind, MAX_DIMS};
+use ruff_python_ast::{self as ast, ExprContext, Identifier};
+use ruff_text_size::TextRange;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+/// Functions that give a thread its number, which the kernels of other languages begin with.
+const THREAD_NUMBERS: [&str; 6] = ["tid", "thread_idx", "block_idx", "block_dim", "lane_id", "warp_id"];
+
+impl<'a> ProgramElaboration<'_, 'a> {
+    /// Returns true if the body is that of a thread, which asks for its number.
+    pub(super) fn asks_for_its_thread(&self) -> bool {
+        let mut asks = false;
+        walk_block(&self.function.body, &mut |statement| {
+            for expr in expressions_of(statement) {
+                walk_expr(expr, &mut |part| {
+                    if let ExprKind::Call { function, .. } = &part.kind {
+                        let name = function.as_name().unwrap_or_default();
+                        asks |= THREAD_NUMBERS.contains(&name) && !self.file.globals.contains(name);
+                    }
+                });
+            }
+        });
+        asks
+    }
+
+    /// The stage of a kernel whose body is that of a thread. As many run as the caller says.
+    pub(super) fn thread_stage(&mut self, generics: &[(Arc<str>, Vec<usize>)]) -> ProgramStage {
+        let function = self.function;
+        let made = self.stage_function(
+            StageBody {
+                context: BodyContext::Thread,
+                statements: function.body.statements.iter().collect(),
+                parallel: None,
+            },
+            function.keyword_range.start().to_u32(),
+            &function.annotations.iter().collect::<Vec<_>>(),
+            generics,
+        );
+        ProgramStage::Launch { function: made, extents: None, counters: Vec::new() }
+    }
+
+    /// The stages of statements that stand outside parallel loops.
+    pub(super) fn stages(
+        &mut self,
+        statements: &'a [Stmt],
+        generics: &[(Arc<str>, Vec<usize>)],
+        stages: &mut Vec<ProgramStage>,
+    ) {
+        let (n_lets, n_locals) = (self.lets.len(), self.locals.len());
+        let mut once: Vec<&'a Stmt> = Vec::new();
+        for statement in statements {
+            match &statement.kind {
+                StmtKind::Declare { is_var: false, targets, value: Some(value), .. } if self.is_uniform(value) => {
+                    self.lets.push(statement);
+                    if let ([target], Some(extent)) = (&targets[..], self.extent(value)) {
+                        self.locals.push((target.name.as_str().into(), extent));
+                    }
+                }
+                StmtKind::For(inner) if !inner.is_serial => {
+                    self.once(&mut once, generics, stages);
+                    stages.extend(self.parallel(statement, inner, generics));
+                }
+                StmtKind::For(inner) if has_parallel(&inner.body) => {
+                    self.once(&mut once, generics, stages);
+                    self.serial(inner, generics, stages);
+                }
+                StmtKind::If { .. } | StmtKind::While { .. } if blocks_of(statement).into_iter().any(has_parallel) => {
+                    let message = "a parallel loop under a condition, which is not known before the launch";
+                    let help = "move the condition into the loop, or write `serial for` there";
+                    self.error(Code::Unsupported, statement.range, message, help);
+                }
+                _ => {
+                    if let StmtKind::Declare { targets, .. } = &statement.kind {
+                        self.outside.extend(targets.iter().map(|target| (target.name.clone(), target.range)));
+                    }
+                    once.push(statement);
+                }
+            }
+        }
+        self.once(&mut once, generics, stages);
+        self.lets.truncate(n_lets);
+        self.locals.truncate(n_locals);
+    }
+
+    /// Returns true for a value that is the same in all iterations and reads no element.
+    fn is_uniform(&self, value: &Expr) -> bool {
+        let mut is_uniform = true;
+        walk_expr(value, &mut |part| match &part.kind {
+            ExprKind::Index(of, _) => is_uniform &= matches!(&of.kind, ExprKind::Member(_, m) if m.name == "shape"),
+            ExprKind::Name(name) => is_uniform &= !self.outside.contains_key(name),
+            _ => {}
+        });
+        is_uniform
+    }
+
+    /// Makes a stage of statements that run once.
+    fn once(&mut self, once: &mut Vec<&'a Stmt>, generics: &[(Arc<str>, Vec<usize>)], stages: &mut Vec<ProgramStage>) {
+        let Some(first) = once.first() else { return };
+        let start = first.range.start().to_u32();
+        let statements = std::mem::take(once);
+        let annotations: Vec<&Annotation> = self.function.annotations.iter().collect();
+        let made = self.stage_function(
+            StageBody { context: BodyContext::Once, statements, parallel: None },
+            start,
+            &annotations,
+            generics,
+        );
+        let counters = self.counters.iter().map(|counter| counter.name.as_str().into()).collect();
+        stages.push(ProgramStage::Launch { function: made, extents: Some(vec![Extent::Constant(1)]), counters });
+    }
+
+    fn serial(&mut self, inner: &'a ForLoop, generics: &[(Arc<str>, Vec<usize>)], stages: &mut Vec<ProgramStage>) {
+        self.serial_indices(&inner.indices, &inner.body, generics, stages);
+    }
+
+    fn serial_indices(
+        &mut self,
+        indices: &'a [crate::loom::syntax::LoopIndex],
+        body: &'a Block,
+        generics: &[(Arc<str>, Vec<usize>)],
+        stages: &mut Vec<ProgramStage>,
+    ) {
+        let Some((index, rest)) = indices.split_first() else {
+            return self.stages(&body.statements, generics, stages);
+        };
+        let bound = |this: &mut Self, expr: &Expr| {
+            let found = this.extent(expr);
+            if found.is_none() {
+                this.unknown_bound(expr);
+            }
+            found
+        };
+        let start = bound(self, &index.start);
+        let end = bound(self, &index.end);
+        let step = match &index.step {
+            Some(step) => bound(self, step),
+            None => Some(Extent::Constant(1)),
+        };
+        self.counters.push(&index.name);
+        let mut inner = Vec::new();
+        self.serial_indices(rest, body, generics, &mut inner);
+        self.counters.pop();
+        let (Some(start), Some(mut end), Some(step)) = (start, end, step) else { return };
+        if index.is_inclusive {
+            end = Extent::op(ExtentOp::Add, end, Extent::Constant(1));
+        }
+        let counter = index.name.name.as_str().into();
+        stages.push(ProgramStage::Serial { counter, start, end, step, stages: inner });
+    }
+
+    fn unknown_bound(&mut self, expr: &Expr) {
+        let message = "the bounds of this loop must be known before it is launched";
+        let help = "write integers of extents, of parameters such as `n: i32`, and of `let` outside the loops; or move \
+                    the loop into a parallel one";
+        self.error(Code::Unsupported, expr.range, message, help);
+    }
+
+    /// Makes a stage of a parallel loop.
+    fn parallel(
+        &mut self,
+        statement: &'a Stmt,
+        inner: &'a ForLoop,
+        generics: &[(Arc<str>, Vec<usize>)],
+    ) -> Option<ProgramStage> {
+        let indices = &inner.indices;
+        if indices.len() > MAX_DIMS {
+            let message = format!("a parallel loop has at most {MAX_DIMS} indices");
+            self.error(Code::Limit, inner.header, message, "write the last ones as loops in it");
+            return None;
+        }
+        let mut extents = Vec::new();
+        for index in indices {
+            let (start, end) = (self.extent(&index.start), self.extent(&index.end));
+            let step = match &index.step {
+                Some(step) => self.extent(step),
+                None => Some(Extent::Constant(1)),
+            };
+            let (Some(start), Some(mut end), Some(step)) = (start, end, step) else {
+                let wrong = [&index.start, &index.end].into_iter().chain(&index.step);
+                let wrong = wrong.into_iter().find(|expr| self.extent(expr).is_none());
+                if let Some(wrong) = wrong {
+                    self.unknown_bound(wrong);
+                }
+                return None;
+            };
+            if index.is_inclusive {
+                end = Extent::op(ExtentOp::Add, end, Extent::Constant(1));
+            }
+            extents.push(Extent::op(ExtentOp::Steps, Extent::op(ExtentOp::Sub, end, start), step));
+        }
+        self.check_parallel(inner);
+        let annotations: Vec<&Annotation> = self.function.annotations.iter().chain(&inner.annotations).collect();
+        for annotation in &inner.annotations {
+            if !super::structure::ANNOTATIONS.contains(&annotation.name.name.as_str()) {
+                self.file.unknown_annotation(annotation);
+            }
+        }
+        let made = self.stage_function(
+            StageBody {
+                context: BodyContext::Iteration,
+                statements: inner.body.statements.iter().collect(),
+                parallel: Some(inner),
+            },
+            statement.range.start().to_u32(),
+            &annotations,
+            generics,
+        );
+        let counters = self.counters.iter().map(|counter| counter.name.as_str().into()).collect();
+        Some(ProgramStage::Launch { function: made, extents: Some(extents), counters })
+    }
+
+    fn check_parallel(&mut self, inner: &'a ForLoop) {
+        let function = self.function;
+        let scalars: FxHashSet<&str> = function
+            .params
+            .iter()
+            .filter(|param| {
+                let ty = param.ty.as_ref();
+                ty.is_some_and(|ty| matches!(&ty.path[..], [only] if crate::loom::types::scalar(&only.name).is_some()))
+            })
+            .map(|param| param.name.name.as_str())
+            .collect();
+        let results: FxHashSet<String> = self.results.iter().map(|result| result.name.name.clone()).collect();
+        let is_array = |name: &str| {
+            results.contains(name)
+                || function.params.iter().any(|param| param.name.name == name) && !scalars.contains(name)
+        };
+        let mut uniform: FxHashSet<String> = self.symbols.iter().map(|symbol| symbol.name.to_string()).collect();
+        uniform.extend(self.integers.iter().map(|name| (*name).to_owned()));
+        uniform.extend(self.locals.iter().map(|(name, _)| name.to_string()));
+        uniform.extend(self.counters.iter().map(|counter| counter.name.clone()));
+        uniform.extend(self.file.constants.keys().map(|name| (*name).to_owned()));
+        let writes = self.file.made.writes.clone();
+        self.file.check_iterations(
+            inner,
+            &LoopSurroundings {
+                is_array: &is_array,
+                is_uniform: &|name| uniform.contains(name),
+                writes_of: &|name| writes.get(name).cloned(),
+            },
+        );
+    }
+
+    /// Makes the function of a stage, and gives its index.
+    fn stage_function(
+        &mut self,
+        stage: StageBody<'a>,
+        start: u32,
+        annotations: &[&Annotation],
+        generics: &[(Arc<str>, Vec<usize>)],
+    ) -> usize {
+        self.n_stages += 1;
+        let function = self.function;
+        let mut name = self.name.name.clone();
+        if !self.has_one_stage {
+            name = format!("{name}_{}", self.n_stages);
+            while self.file.globals.contains(name.as_str()) {
+                name.push('_');
+            }
+        }
+        let range = TextRange::new(start.into(), function.range.end().max(start.into()));
+        let at = self.name.range;
+        let mut params: Vec<(Identifier, Option<ast::Expr>)> = Vec::new();
+        for param in &function.params {
+            let annotation = match &param.ty {
+                Some(ty) => self.file.type_node(ty, true),
+                None => node::name(super::ANY, param.name.range),
+            };
+            params.push((identifier(&param.name), Some(annotation)));
+        }
+        let mut inferred = Vec::new();
+        for result in &self.results {
+            let annotation = match result.declared.and_then(|declared| declared.ty.as_ref()) {
+                Some(ty) => self.file.type_node(ty, true),
+                None => {
+                    inferred.push(params.len());
+                    node::name(super::ANY, result.name.range)
+                }
+            };
+            params.push((identifier(&result.name), Some(annotation)));
+        }
+        for counter in &self.counters {
+            params.push((identifier(counter), Some(node::member("int32", counter.range))));
+        }
+        let keywords = self.decorator_keywords(annotations, stage.context);
+        let results: Vec<Ident> = self.results.iter().map(|result| result.name.clone()).collect();
+        // Variables of statements that run once are their own.
+        let outside = match stage.context {
+            BodyContext::Once => FxHashMap::default(),
+            _ => self.outside.clone(),
+        };
+        let mut body = BodyElaboration::new(self.file, stage.context, outside);
+        declare_params(&mut body, function, &results);
+        for counter in &self.counters {
+            body.declare(counter, LocalKind::Index);
+        }
+        let statements = stage.statements;
+        let mut made = Vec::new();
+        let needed = needed_lets(&self.lets, &statements, stage.parallel);
+        let whole: Vec<&Stmt> = needed.iter().chain(&statements).copied().collect();
+        begin_with_extents_of(&mut body, &self.symbols, &whole, stage.parallel, at, &mut made);
+        needed.iter().for_each(|statement| body.statement(statement, &mut made));
+        if let Some(parallel) = stage.parallel {
+            thread_indices(&mut body, parallel, &mut made);
+            // The indices are in a scope around the body, so that the body may not declare them again by accident.
+            made.extend(body.block(&parallel.body));
+        } else {
+            statements.iter().for_each(|statement| body.statement(statement, &mut made));
+        }
+        if made.is_empty() {
+            made.push(node::pass(range));
+        }
+        let decorator = node::call(node::member("kernel", at), Vec::new(), keywords, at);
+        let node = node::FunctionNode {
+            name: Identifier::new(name.as_str(), at),
+            decorator,
+            params,
+            returns: None,
+            body: made,
+            range,
+        };
+        self.file.add_function(
+            node,
+            ElaboratedFunction {
+                name: name.as_str().into(),
+                role: FunctionRole::Kernel,
+                start,
+                generics: generics.to_vec(),
+                inferred,
+            },
+        )
+    }
+
+    /// Returns what the annotations say to the compiler, as arguments of the decorator.
+    fn decorator_keywords(
+        &mut self,
+        annotations: &[&Annotation],
+        context: BodyContext,
+    ) -> Vec<(Identifier, ast::Expr)> {
+        let mut keywords = Vec::new();
+        let mut hints: Vec<(&str, ast::Expr)> = Vec::new();
+        for annotation in annotations {
+            let range = annotation.range;
+            let values: Vec<ast::Expr> = annotation
+                .arguments
+                .iter()
+                .map(|argument| {
+                    BodyElaboration::new(self.file, BodyContext::Function, FxHashMap::default()).expr(&argument.value)
+                })
+                .collect();
+            match annotation.name.name.as_str() {
+                "workgroup" if context != BodyContext::Once => {
+                    let sizes = node::tuple(values, range, ExprContext::Load);
+                    keywords.push(keyword("workgroup_size", sizes, range));
+                }
+                "vectorize" => hints.extend(values.into_iter().next().map(|value| ("vector_width", value))),
+                "unroll" => hints.extend(values.into_iter().next().map(|value| ("unroll", value))),
+                "critical_path" => keywords.push(keyword("critical_path", node::boolean(true, range), range)),
+                "no_allocation" => keywords.push(keyword("no_allocation", node::boolean(true, range), range)),
+                "inline" => keywords.push(keyword("inline_always", node::boolean(true, range), range)),
+                // A stage alone need not be of the kind of the whole.
+                "kernel" if self.has_one_stage => {
+                    let kind = annotation.arguments.first().and_then(|argument| argument.value.as_name());
+                    if let Some(kind) = kind.filter(|kind| KernelKind::from_name(kind).is_some()) {
+                        keywords.push(keyword("kind", node::text(kind, range), range));
+                    }
+                }
+                "shared" => {
+                    for argument in &annotation.arguments {
+                        let is_array = argument.value.as_name().is_some_and(|name| self.is_param(name));
+                        if !is_array {
+                            let help = "name arrays that the loops read: `@shared(A, B)`";
+                            let at = argument.value.range;
+                            self.error(Code::BadDecorator, at, "`@shared` names an array of the kernel", help);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !hints.is_empty() {
+            let at = self.name.range;
+            keywords.push(keyword("hints", node::dictionary(hints, at), at));
+        }
+        keywords
+    }
+}
+
+/// The statements of a stage.
+struct StageBody<'a> {
+    context: BodyContext,
+    statements: Vec<&'a Stmt>,
+    parallel: Option<&'a ForLoop>,
+}
+
+pub(super) fn keyword(name: &str, value: ast::Expr, range: TextRange) -> (Identifier, ast::Expr) {
+    (Identifier::new(name, range), value)
+}
+
+/// Declares the parameters and results of a function.
+pub(super) fn declare_params(body: &mut BodyElaboration<'_, '_>, function: &FunctionItem, results: &[Ident]) {
+    for param in &function.params {
+        let is_reference = param.ty.as_ref().is_some_and(|ty| matches!(&ty.path[..], [only] if only.name == "ref"));
+        let kind = if is_reference { LocalKind::Reference } else { LocalKind::Param };
+        body.declare(&param.name, kind);
+    }
+    for result in results {
+        body.declare(result, LocalKind::Param);
+    }
+}
+
+/// The names in expressions of statements.
+fn names_in<'a>(statements: impl Iterator<Item = &'a Stmt>, names: &mut FxHashSet<&'a str>) {
+    let mut visit = |statement: &'a Stmt| {
+        for expr in expressions_of(statement) {
+            walk_expr(expr, &mut |part| {
+                if let ExprKind::Name(name) = &part.kind {
+                    names.insert(name);
+                }
+            });
+        }
+    };
+    for statement in statements {
+        visit(statement);
+        blocks_of(statement).into_iter().for_each(|block| walk_block(block, &mut visit));
+    }
+}
+
+fn names_of_header<'a>(parallel: Option<&'a ForLoop>, names: &mut FxHashSet<&'a str>) {
+    for index in parallel.into_iter().flat_map(|parallel| &parallel.indices) {
+        // The end of a grid is that of the launch.
+        for bound in [&index.start].into_iter().chain(&index.step) {
+            walk_expr(bound, &mut |part| {
+                if let ExprKind::Name(name) = &part.kind {
+                    names.insert(name);
+                }
+            });
+        }
+    }
+}
+
+/// The `let` statements that statements name, themselves or by others.
+fn needed_lets<'a>(lets: &[&'a Stmt], statements: &[&'a Stmt], parallel: Option<&'a ForLoop>) -> Vec<&'a Stmt> {
+    let mut names = FxHashSet::default();
+    names_in(statements.iter().copied(), &mut names);
+    names_of_header(parallel, &mut names);
+    let mut needed: Vec<&Stmt> = Vec::new();
+    for statement in lets.iter().rev() {
+        let StmtKind::Declare { targets, .. } = &statement.kind else { continue };
+        if targets.iter().any(|target| names.contains(target.name.as_str())) {
+            names_in(std::iter::once(*statement), &mut names);
+            needed.push(statement);
+        }
+    }
+    needed.reverse();
+    needed
+}
+
+/// Begins a function with the extents that its statements name.
+pub(super) fn begin_with_extents(
+    body: &mut BodyElaboration<'_, '_>,
+    symbols: &[ShapeSymbol],
+    statements: &[Stmt],
+    at: TextRange,
+    out: &mut Vec<ast::Stmt>,
+) {
+    let statements: Vec<&Stmt> = statements.iter().collect();
+    begin_with_extents_of(body, symbols, &statements, None, at, out);
+}
+
+fn begin_with_extents_of(
+    body: &mut BodyElaboration<'_, '_>,
+    symbols: &[ShapeSymbol],
+    statements: &[&Stmt],
+    parallel: Option<&ForLoop>,
+    at: TextRange,
+    out: &mut Vec<ast::Stmt>,
+) {
+    let mut names = FxHashSet::default();
+    names_in(statements.iter().copied(), &mut names);
+    names_of_header(parallel, &mut names);
+    for symbol in symbols {
+        let Some((array, axis)) = symbol.axes.first().filter(|_| names.contains(&*symbol.name)) else { continue };
+        let ident = Ident { name: symbol.name.to_string(), range: at };
+        let target = body.declare(&ident, LocalKind::Extent);
+        let shape = node::attribute(node::name(array, at), "shape", at);
+        let extent = node::subscript(shape, node::int(*axis as u64, at), at, ExprContext::Load);
+        out.push(node::assign(node::target(&target, at), extent, at));
+    }
+}
+
+/// Begins an iteration with its indices.
+fn thread_indices(body: &mut BodyElaboration<'_, '_>, parallel: &ForLoop, out: &mut Vec<ast::Stmt>) {
+    let at = parallel.header;
+    let mut names: Vec<ast::Expr> = Vec::new();
+    let mut shifted = Vec::new();
+    for index in &parallel.indices {
+        let range = index.name.range;
+        let step = index.step.as_ref().map(|step| body.expr(step));
+        let start = Some(&index.start).filter(|start| !matches!(start.kind, ExprKind::Int(0, None)));
+        let start = start.map(|start| body.expr(start));
+        let counter = body.declare(&index.name, LocalKind::Index);
+        names.push(node::target(&counter, range));
+        if step.is_none() && start.is_none() {
+            continue;
+        }
+        let mut value = node::name(&counter, range);
+        if let Some(step) = step {
+            value = node::binary(value, ast::Operator::Mult, step, range);
+        }
+        if let Some(start) = start {
+            value = node::binary(start, ast::Operator::Add, value, range);
+        }
+        shifted.push(node::assign(node::target(&counter, range), value, range));
+    }
+    let tid = node::call(node::member("tid", at), Vec::new(), Vec::new(), at);
+    let target = match names.len() {
+        1 => names.swap_remove(0),
+        _ => node::tuple(names, at, ExprContext::Store),
+    };
+    out.push(node::assign(target, tid, at));
+    out.extend(shifted);
+}
+
+/// Returns true if a block has a parallel loop outside loops that are none.
+fn has_parallel(block: &Block) -> bool {
+    block.statements.iter().any(|statement| match &statement.kind {
+        StmtKind::For(inner) => !inner.is_serial || has_parallel(&inner.body),
+        _ => blocks_of(statement).into_iter().any(has_parallel),
+    })
+}
+
+/// The number of functions that statements become.
+pub(super) fn count_stages(statements: &[Stmt]) -> usize {
+    let (mut n, mut is_once) = (0, false);
+    for statement in statements {
+        match &statement.kind {
+            StmtKind::Declare { is_var: false, .. } => {}
+            StmtKind::For(inner) if !inner.is_serial => {
+                n += 1;
+                is_once = false;
+            }
+            StmtKind::For(inner) if has_parallel(&inner.body) => {
+                n += count_stages(&inner.body.statements);
+                is_once = false;
+            }
+            _ => {
+                n += usize::from(!is_once);
+                is_once = true;
+            }
+        }
+    }
+    n
+}
