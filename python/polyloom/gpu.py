@@ -26,7 +26,7 @@ from pathlib import Path
 
 __all__ = ["environment", "library", "run"]
 
-# Stands in for NVIDIA's assembler, on which some compilers insist: its "machine code" is the PTX, which the driver reads.
+# Stands in for NVIDIA's assembler, which some compilers insist on: its "machine code" is PTX, which the driver reads.
 _PTXAS = """#!/bin/sh
 output=
 input=

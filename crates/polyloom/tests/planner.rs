@@ -349,7 +349,7 @@ fn wave(n: u64) -> String {
 
 #[test]
 fn computations_of_fixed_extents_are_verified_at_smaller_ones() {
-    let computation = computation_of(&wave(700));
+    let computation = computation_of(&wave(200));
     assert!(computation.symbols.is_empty(), "{}", computation.graph);
     let session = Session::new().unwrap();
     let settings = ProfileSettings { max_operations: 1 << 12, ..settings() };
