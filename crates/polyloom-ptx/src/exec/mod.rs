@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod block;
 mod bulk;
 mod call;
+mod cluster;
 mod conditional;
 mod grid;
 mod heap;
@@ -14,6 +15,7 @@ mod print;
 pub(crate) mod registers;
 mod special;
 mod stack;
+mod tensor;
 pub(crate) mod warp;
 
 pub(crate) use block::BlockState;
