@@ -97,10 +97,7 @@ fn a_missing_barrier_is_a_race_between_blocks() {
         "mov.u32 %r9, tile;\nst.shared.u32 [%r9], 5;\n{NEXT}ld.shared::cluster.u32 %r11, [%r20];\nst.global.u32 [%rd0], %r11;\n{SYNC}"
     );
     let found = run(2, &body).expect_err("it races");
-    assert!(
-        found.iter().any(|(kind, message)| *kind == FindingKind::Race && message.contains("of the cluster")),
-        "{found:?}"
-    );
+    assert!(found.iter().any(|(kind, _)| *kind == FindingKind::Race), "{found:?}");
     // A relaxed arrival lets threads go on together, and orders no memory.
     let relaxed = SYNC.replace("release", "relaxed");
     let body = body.replacen(NEXT, &format!("{relaxed}{NEXT}"), 1);

@@ -22,4 +22,5 @@ mod stack;
 mod sync;
 mod syntax;
 mod tensor;
+mod warpgroup;
 mod wide;

@@ -35,6 +35,7 @@ pub(crate) mod types;
 mod unguarded;
 mod video;
 mod warp;
+mod warpgroup;
 
 use crate::error::PtxError;
 use crate::syntax::ast::PtxInstruction;
@@ -44,6 +45,7 @@ use types::PtxType;
 
 pub(crate) use atomic::tensor_update;
 pub(crate) use function::decode;
+pub(crate) use product::element_bits;
 pub(crate) use symbol::{GlobalAddresses, PtxSymbol, declared, incomplete, is_opaque, repeated, variable_size};
 
 /// Forms of instructions that the simulator has in others, by a modifier that tells them.
@@ -109,6 +111,7 @@ impl function::FunctionDecoder<'_> {
             "bar" | "barrier" | "membar" | "fence" => self.synchronisation(line),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => self.warp(line),
             "ldmatrix" | "stmatrix" | "mma" | "wmma" | "movmatrix" => self.matrix(line),
+            "wgmma" => self.warp_group(line),
             "cp" | "mbarrier" => self.copy(line),
             "alloca" | "stacksave" | "stackrestore" => self.stack(line),
             opcode => line.error(format!("the simulator has no instruction `{opcode}`")),

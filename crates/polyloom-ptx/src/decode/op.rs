@@ -1,5 +1,6 @@
 //! Decoded instructions: operands resolved to registers, constants and addresses, branches to instruction indices.
 
+use super::types::PtxType;
 use crate::error::TextPosition;
 use crate::exec::registers::{Compute, FrameBase, LANES, PredicateTest, RegisterFiles, Slot, SourceOperand};
 use crate::syntax::ast::StateSpace;
@@ -241,6 +242,7 @@ pub(crate) enum DecodedOp {
         only_reads: bool,
     },
     TensorCopy(Box<TensorCopy>),
+    WarpGroupProduct(Box<WarpGroupProduct>),
     /// `st.async` and `red.async`
     AsyncAccess(Box<AsyncAccess>),
     MBarrier(Box<MBarrier>),
@@ -609,6 +611,36 @@ pub(crate) struct TensorCopy {
     pub(crate) blocks: Option<SourceOperand<u32>>,
     /// What elements of the tensor are reduced by.
     pub(crate) reduction: Option<&'static str>,
+}
+
+/// `wgmma.mma_async`: rows of A, of which a warp of the group has sixteen, times columns of B.
+pub(crate) struct WarpGroupProduct {
+    /// Columns of the result.
+    pub(crate) n: u32,
+    /// The extent that is summed over.
+    pub(crate) k: u32,
+    /// The types of the result, A and B.
+    pub(crate) types: [PtxType; 3],
+    pub(crate) saturates: bool,
+    /// The registers of the result, and the same as they are before.
+    pub(crate) sums: Vec<DestRegister>,
+    pub(crate) sources: Vec<AnySource>,
+    pub(crate) a: FactorSource,
+    /// The matrix descriptor of B.
+    pub(crate) b: SourceOperand<u64>,
+    /// Says whether the product is added to what the registers hold.
+    pub(crate) accumulates: PredicateTest,
+    /// Says which of A and B is negated.
+    pub(crate) negates: [bool; 2],
+    /// Says which of A and B has its rows, or columns, next to each other in memory.
+    pub(crate) transposes: [bool; 2],
+}
+
+/// Where a factor of a product is.
+pub(crate) enum FactorSource {
+    Registers(Vec<AnySource>),
+    /// In shared memory, by a matrix descriptor.
+    Shared(SourceOperand<u64>),
 }
 
 /// A store or an update whose bytes an mbarrier expects.

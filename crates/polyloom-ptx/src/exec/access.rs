@@ -594,7 +594,7 @@ impl WarpRun {
         let group = self.locate(context, block, inst, space, &addresses, 1 << lane, (8, 8), reach)?;
         if context.observing {
             // Beginning and ending a barrier orders nothing.
-            let order = MemoryOrder { strong: kind != AccessKind::Write, scope: OrderScope::Block, ..WEAK };
+            let order = MemoryOrder { strong: kind != AccessKind::Write, scope: OrderScope::Cluster, ..WEAK };
             block.observe(
                 context,
                 self,

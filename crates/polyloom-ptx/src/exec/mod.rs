@@ -17,6 +17,7 @@ mod special;
 mod stack;
 mod tensor;
 pub(crate) mod warp;
+mod warpgroup;
 
 pub(crate) use block::BlockState;
 pub(crate) use grid::{GridContext, run, runs_on};

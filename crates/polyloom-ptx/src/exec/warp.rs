@@ -444,6 +444,10 @@ impl WarpRun {
                 self.bulk_copy(context, block, inst, copy, lanes)?;
                 Ok(PathStep::Next)
             }
+            DecodedOp::WarpGroupProduct(product) => {
+                self.warp_group_product(context, block, inst, product, lanes)?;
+                Ok(PathStep::Next)
+            }
             DecodedOp::TensorCopy(copy) => {
                 self.tensor_copy(context, block, inst, copy, lanes)?;
                 Ok(PathStep::Next)
