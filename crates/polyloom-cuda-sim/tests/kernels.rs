@@ -1,6 +1,6 @@
 //! Kernels: launches in all forms, what they find in memory, and what they print.
 
-use crate::driver::{in_child, is_child, start};
+use crate::driver::{in_child, is_child, library, start};
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUresult};
 use std::ffi::{CString, c_void};
@@ -358,5 +358,12 @@ fn clusters_and_tensor_maps() {
         assert_eq!(download::<u32>(out, 32), expected, "clusters of {n_blocks}");
     }
     assert_eq!(launch(16), CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    // Attributes of later drivers are none of this one's, so that programs take the way that it has.
+    // SAFETY: the function has this type.
+    let set_attribute =
+        unsafe { library().get::<unsafe extern "C" fn(sys::CUfunction, u32, i32) -> u32>(b"cuFuncSetAttribute") };
+    // SAFETY: the function is there.
+    let later = unsafe { (set_attribute.unwrap())(ring, 17, 3) };
+    assert_eq!(later, CUresult::CUDA_ERROR_INVALID_VALUE as u32);
     assert_eq!(launch(3), CUresult::CUDA_ERROR_INVALID_VALUE);
 }

@@ -117,7 +117,7 @@ fn attribute(driver: &Driver, function: &Function, number: c_uint) -> Outcome<c_
             let required = launches.required_cluster.map_or(0, |blocks| int(blocks[number as usize - 11]));
             function.setting(number).unwrap_or(required)
         }
-        7 | 14..=17 => function.setting(number).unwrap_or(0),
+        7 | 14 | 15 => function.setting(number).unwrap_or(0),
         _ => return Err(CudaError::INVALID_VALUE),
     })
 }
@@ -133,7 +133,7 @@ fn set_attribute(driver: &Driver, function: &Function, number: c_uint, value: c_
             function.allow_dynamic_shared(bytes);
             Ok(())
         }
-        9..=17 => {
+        9..=15 => {
             let mut settings = function.settings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             settings.insert(number, value);
             Ok(())
