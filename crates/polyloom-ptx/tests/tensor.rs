@@ -135,7 +135,7 @@ fn swizzles_move_pieces_of_sixteen_bytes() {
                 let plain = (row * columns as usize + column) * 4;
                 let (line, piece) = (plain / 128, plain / 16 % 8);
                 // The number of the piece changes by the lowest bits of the number of its line.
-                let moved = line * 128 + (piece ^ line % pieces) * 16 + plain % 16;
+                let moved = line * 128 + (piece ^ (line % pieces)) * 16 + plain % 16;
                 assert_eq!(found[moved / 4], tensor[row * 32 + column], "{swizzle:?} ({row}, {column})");
             }
         }

@@ -176,7 +176,7 @@ fn other_types_and_negated_factors() {
         let text = kernel(&instruction, n / 2 / per, input.len(), [along.descriptor(0), along.descriptor(8192)]);
         assert_eq!(run(&text, &input, n, per, read), expected, "{types}");
     };
-    let bf16 = |x: i32| ((x as f32).to_bits() as u32).to_le_bytes()[2..].to_vec();
+    let bf16 = |x: i32| (x as f32).to_bits().to_le_bytes()[2..].to_vec();
     let f32_ = |x: i32| (x as f32).to_le_bytes().to_vec();
     let s8 = |x: i32| vec![x as i8 as u8];
     let integer = |word: u32, _: usize| f64::from(word as i32);

@@ -84,10 +84,13 @@ impl FunctionDecoder<'_> {
     pub(super) fn async_access(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let stores = line.instruction.opcode == "st";
         line.mods.take("async");
-        let has_order = if stores {
-            line.mods.take("weak") || true
-        } else {
-            line.mods.take("relaxed") && line.mods.take("cluster")
+        let has_order = match stores {
+            true => {
+                // A store is weak whether it says so or not.
+                line.mods.take("weak");
+                true
+            }
+            false => line.mods.take("relaxed") && line.mods.take("cluster"),
         };
         let is_told = line.mods.take("shared::cluster") && line.mods.take("mbarrier::complete_tx::bytes");
         if !has_order || !is_told {

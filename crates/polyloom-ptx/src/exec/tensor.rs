@@ -37,9 +37,9 @@ fn runs(map: &TensorMap, coordinates: &[i32]) -> Vec<TensorRun> {
     let mut runs = Vec::new();
     for row in 0..n_rows {
         let (mut rest, mut start, mut inside) = (row, map.address, true);
-        for axis in 1..counts.len() {
-            let at = place(axis, rest % counts[axis]);
-            rest /= counts[axis];
+        for (axis, count) in counts.iter().enumerate().skip(1) {
+            let at = place(axis, rest % count);
+            rest /= count;
             inside &= is_inside(axis, at);
             start = start.wrapping_add_signed(at.wrapping_mul(map.strides[axis - 1] as i64));
         }
