@@ -245,7 +245,9 @@ def _operator(builtin: str, swapped: bool = False, in_place: bool = False) -> Ca
             types = {getattr(each, "dtype", type(each)) for each in operands}
             is_mixed = len(types) > 1
             reason = "the types of operands are not mixed" if is_mixed else "there is no such operation"
-            raise TypeError(f"{given}: {reason}; convert {'one' if is_mixed else 'it'} with .astype(float), say") from error
+            raise TypeError(
+                f"{given}: {reason}; convert {'one' if is_mixed else 'it'} with .astype(float), say"
+            ) from error
 
     return operate
 

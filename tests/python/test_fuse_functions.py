@@ -330,7 +330,9 @@ def test_explain_names_groups_and_reasons():
         "def f(x, layer):\n    return ops.tanh(g(x, layer))\n"
     )
     strict = loom.fuse(namespace["f"], strict=True)
-    with pytest.raises(loom.CompileError, match="the helper function `g`, which does something else, too: `layer\\['w'\\]`"):
+    with pytest.raises(
+        loom.CompileError, match="the helper function `g`, which does something else, too: `layer\\['w'\\]`"
+    ):
         strict(A, {"w": B})
     svg = f.graph()
     assert svg.startswith("<svg") and "ops.relu" in svg and "stroke-dasharray" in svg
