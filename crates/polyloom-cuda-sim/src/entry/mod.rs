@@ -15,6 +15,7 @@ mod memory;
 mod module;
 mod stream;
 mod system;
+mod tensor_map;
 mod unsupported;
 
 /// The address of an entry point.
@@ -58,6 +59,7 @@ pub(crate) fn entry_point(name: &str) -> Option<EntryAddress> {
         module::MODULE,
         stream::STREAM,
         system::SYSTEM,
+        tensor_map::TENSOR_MAP,
         unsupported::UNSUPPORTED,
     ];
     let mut all = tables.iter().flat_map(|table| table.iter());
