@@ -9,6 +9,7 @@
 mod context;
 mod copy;
 mod device;
+mod findings;
 mod graph;
 mod launch;
 mod memory;
@@ -53,6 +54,7 @@ pub(crate) fn entry_point(name: &str) -> Option<EntryAddress> {
         context::CONTEXT,
         copy::COPY,
         device::DEVICE,
+        findings::FINDINGS,
         graph::GRAPH,
         launch::LAUNCH,
         memory::MEMORY,
