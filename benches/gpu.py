@@ -94,6 +94,97 @@ def copies() -> Rows:
     return [(name, f"{moved / seconds(run) / 1e9:.3g} GB/s") for name, run, moved in runs]
 
 
+def streams_and_graphs() -> Rows:
+    n_nodes = 100
+    x, y = loom.zeros(1, device=DEVICE), loom.zeros(1, device=DEVICE)
+    first, second = loom.Stream(DEVICE), loom.Stream(DEVICE)
+    recorded = loom.launch(nothing, 1, [x], device=DEVICE, record_cmd=True)
+    other = loom.launch(nothing, 1, [y], device=DEVICE, record_cmd=True)
+    timed = [loom.Event(DEVICE, enable_timing=True) for _ in range(2)]
+
+    def in_turn() -> None:
+        recorded.launch(stream=first)
+        recorded.launch(stream=second)
+
+    def by_event() -> None:
+        recorded.launch(stream=first)
+        second.wait_stream(first)
+        other.launch(stream=second)
+
+    def round_trip() -> None:
+        recorded.launch(stream=first)
+        first.synchronize()
+
+    def captured() -> loom.Graph:
+        with loom.ScopedCapture(DEVICE) as capture:
+            for _ in range(n_nodes):
+                recorded.launch()
+        return capture.graph
+
+    graph = captured()
+    first.record_event(timed[0])
+    loom.capture_launch(graph, stream=first)
+    first.record_event(timed[1])
+    on_device = timed[0].elapsed_time(timed[1])
+    fresh = captured()
+    return [
+        (
+            "launch in a stream of its own, 1000 at once",
+            f"{seconds(lambda: recorded.launch(stream=first), 10, 1000) * 1e6:.2f} µs",
+        ),
+        ("launch in a stream, and wait for it", f"{seconds(round_trip, 200) * 1e6:.2f} µs"),
+        ("two launches in two streams, in order by their array", f"{seconds(in_turn, 10, 500) * 1e6:.2f} µs"),
+        ("two launches in two streams, in order by an event", f"{seconds(by_event, 10, 500) * 1e6:.2f} µs"),
+        (f"graph of {n_nodes} launches: capture", f"{seconds(captured, 20) * 1e6:.0f} µs"),
+        ("the same: launch and wait", f"{seconds(lambda: loom.capture_launch(graph), 50) * 1e6:.1f} µs"),
+        ("the same: time between events", f"{on_device * 1e3:.1f} µs"),
+        ("the same: update of its arguments", f"{seconds(lambda: graph.update(fresh), 20) * 1e6:.1f} µs"),
+    ]
+
+
+def memory() -> Rows:
+    loom.empty(1 << 20, device=DEVICE)
+    n_bytes = 1 << 28
+    there, other = (loom.empty(n_bytes, dtype=loom.uint8, device=DEVICE) for _ in range(2))
+    host, back = (loom.zeros(n_bytes, dtype=loom.uint8, device="cpu", pinned=True) for _ in range(2))
+    managed = loom.managed(n_bytes, loom.uint8, DEVICE)
+    first, second = loom.Stream(DEVICE), loom.Stream(DEVICE)
+
+    def from_driver() -> None:
+        loom.empty(n_bytes, dtype=loom.uint8, device=DEVICE)
+        loom.release_memory(DEVICE)
+
+    def both_ways() -> None:
+        loom.copy(there, host, stream=first)
+        loom.copy(back, other, stream=second)
+
+    rows = [
+        (
+            "array of 1 MiB from the pool, and back",
+            f"{seconds(lambda: loom.empty(1 << 18, device=DEVICE), 10, 1000) * 1e6:.2f} µs",
+        )
+    ]
+    rows.append((f"array of {n_bytes >> 20} MiB from the driver, and back", f"{seconds(from_driver) * 1e6:.0f} µs"))
+    runs: list[tuple[str, Callable[[], object], int]] = [
+        ("copy to the device, from pinned memory", lambda: loom.copy(there, host), n_bytes),
+        ("copy from the device, to pinned memory", lambda: loom.copy(back, there), n_bytes),
+        ("copies both ways at once, in two streams", both_ways, 2 * n_bytes),
+    ]
+    rows += [(name, f"{moved / seconds(run) / 1e9:.3g} GB/s") for name, run, moved in runs]
+
+    def round_of_managed() -> None:
+        loom.prefetch(managed, "cpu")
+        loom.prefetch(managed)
+
+    rows.append(
+        (
+            "managed memory to the host and back, by prefetch",
+            f"{2 * n_bytes / seconds(round_of_managed) / 1e9:.3g} GB/s",
+        )
+    )
+    return rows
+
+
 def saxpys() -> Rows:
     n = 64 << 20
     x, y = loom.ones(n, device=DEVICE), loom.zeros(n, device=DEVICE)
@@ -144,7 +235,7 @@ def section() -> list[str]:
         "| | |",
         "|---|---|",
     ]
-    for measure in (launches, copies, saxpys, matmuls):
+    for measure in (launches, streams_and_graphs, memory, copies, saxpys, matmuls):
         lines += [f"| {what} | {value} |" for what, value in measure()]
     return lines
 

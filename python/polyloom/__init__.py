@@ -37,6 +37,7 @@ try:
         _composite_names,
         _creation,
         _custom,
+        _device_memory,
         _devices,
         _gradcheck,
         _graphs,
@@ -47,6 +48,7 @@ try:
         _planner,
         _ranks,
         _scalars,
+        _streams,
         _structs,
         _tangents,
         _tape,
@@ -69,6 +71,7 @@ from polyloom._composite_names import *  # noqa: F403
 from polyloom._config import config
 from polyloom._creation import *  # noqa: F403
 from polyloom._custom import *  # noqa: F403
+from polyloom._device_memory import *  # noqa: F403
 from polyloom._devices import *  # noqa: F403
 from polyloom._errors import (
     ArgumentError,
@@ -79,6 +82,7 @@ from polyloom._errors import (
     InternalError,
     LaunchError,
     SanitizerError,
+    StreamWarning,
     WarpCodegenAttributeError,
     WarpCodegenError,
     WarpCodegenIndexError,
@@ -97,11 +101,12 @@ from polyloom._kernel_op import *  # noqa: F403
 from polyloom._loggers import *  # noqa: F403
 from polyloom._loom_module import import_module, loom_module
 from polyloom._map import map
-from polyloom._native import Function, Plan, __version__, launch, memory_report, release_memory
+from polyloom._native import Function, Plan, __version__, launch
 from polyloom._planner import *  # noqa: F403
 from polyloom._ranks import *  # noqa: F403
 from polyloom._scalars import *  # noqa: F403
 from polyloom._scalars import bool_ as bool  # noqa: A004
+from polyloom._streams import *  # noqa: F403
 from polyloom._structs import *  # noqa: F403
 from polyloom._tangents import *  # noqa: F403
 from polyloom._tape import *  # noqa: F403
@@ -156,6 +161,7 @@ __all__ = [
     "LaunchError",
     "Plan",
     "SanitizerError",
+    "StreamWarning",
     "WarpCodegenAttributeError",
     "WarpCodegenError",
     "WarpCodegenIndexError",
@@ -173,11 +179,9 @@ __all__ = [
     "loom_module",
     "launch",
     "map",
-    "memory_report",
     "ops",
     "optim",
     "overload",
-    "release_memory",
     "sim",
     "stats",
     "types",
@@ -190,6 +194,7 @@ __all__ = [
     *_creation.__all__,
     *_custom.__all__,
     *_indexed.__all__,
+    *_device_memory.__all__,
     *_devices.__all__,
     *_gradcheck.__all__,
     *_graphs.__all__,
@@ -199,6 +204,7 @@ __all__ = [
     *_planner.__all__,
     *_ranks.__all__,
     *_scalars.__all__,
+    *_streams.__all__,
     *_structs.__all__,
     *_tangents.__all__,
     *_tape.__all__,

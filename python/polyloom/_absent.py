@@ -11,7 +11,7 @@ from polyloom._absent_names import ABSENT
 # Why a public name of Warp's has no counterpart: the first of these that it matches, whatever its case.
 REASONS = [
     (
-        "streams, events, graphs, memory pools and allocators of CUDA devices",
+        "allocators of programs, graphs in files, handles of other processes and timers of CUDA devices",
         r"cuda|stream|event|graph|capture|mempool|peer|allocat|memory|can_access|ipc_handle|lto_cache|^timing|"
         r"timing_?result|suggested_block_size|launch_tiled|determinis",
     ),

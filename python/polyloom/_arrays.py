@@ -12,6 +12,7 @@ It is one file because it is one class: its methods need its private parts, and 
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
@@ -23,7 +24,7 @@ from polyloom._absent import Absent
 from polyloom._annotations import ArrayAnnotation, ReferenceAnnotation, name_of
 from polyloom._composites import Composite, CompositeClass, GenericComposite, is_open
 from polyloom._devices import Device, DeviceLike, get_device
-from polyloom._errors import CompileError
+from polyloom._errors import CompileError, DeviceError
 from polyloom._host_methods import HostMethods, check_unmasked, operands_text
 from polyloom._memory import clear, hand_out, layout, own
 from polyloom._scalars import (
@@ -39,6 +40,7 @@ from polyloom._scalars import (
     readable,
     stored,
 )
+from polyloom._streams import Stream, StreamScope, get_stream
 from polyloom._structs import StructClass, arrays_of, of_record, records
 
 if TYPE_CHECKING:
@@ -275,7 +277,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
     requires_grad : bool
         Whether the array has an array `grad` like it, to which `Tape.backward` adds.
     pinned : bool
-        Without effect.
+        Whether memory of an array on the CPU is pinned, so that copies between it and a GPU go on while the host does
+        something else. Without a GPU it is as other memory.
     ptr : int, optional
         Address of the first element of memory of `device` to see as an array of `shape`; the memory must outlive the
         array.
@@ -300,7 +303,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
     """
 
     dtype: ElementType
-    pinned: bool = False
+    # Memory that the host shares with a GPU: pinned, or managed.
+    _shared: _native.HostMemory | None = None
     # Of an array of structs, the views of their fields that launches are given, once one has made them.
     _leaves: list[Any] | None
     # The arrays that structs have brought, by where they are, so that they stay alive; of an array that is no view.
@@ -341,7 +345,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
             device = data.device
         where = get_device(device)
         if data is None and shape is not None:
-            made = uninitialised(shape, _element_type(float32 if dtype is None else dtype), where)
+            made = uninitialised(shape, _element_type(float32 if dtype is None else dtype), where, pinned)
         elif isinstance(data, array) and where == data.device and not where.is_cpu and not copy:
             made = data._seen_as(dtype, shape, ndim)
         else:
@@ -353,6 +357,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
                 is_recorded = _tape.copied(made, data)
             if isinstance(made, array) and where != made.device:
                 made = made._copied_to(where, is_recorded=is_recorded or isinstance(data, array))
+            elif pinned and isinstance(made, array) and copy and where.is_cpu:
+                made = made._in_pinned_memory()
         if requires_grad and isinstance(made, array):
             made.requires_grad = True
         if retain_grad and isinstance(made, array):
@@ -455,6 +461,34 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         made._parent = self
         return made
 
+    @property
+    def pinned(self) -> bool:
+        """Whether the elements are in memory of the host that is pinned for a GPU."""
+        return self._memory is None and self._root()._shared is not None
+
+    def host(self) -> array:
+        """An array of the host's over the managed memory of this array, after waiting for the streams that write it."""
+        shared = self._root()._shared
+        if shared is None or self._memory is None:
+            raise ValueError("the array is not in managed memory: make it with polyloom.managed")
+        shared.wait()
+        made = array._wrap(self._storage, self.dtype)
+        made._parent = self
+        return made
+
+    def _in_pinned_memory(self) -> array:
+        """This array in pinned memory, if there is a GPU to pin it for."""
+        made = uninitialised(self.shape, self.dtype, self.device, True)
+        made._storage[...] = self._storage
+        made._hold(self)
+        return made
+
+    def _wait_for_copies(self) -> None:
+        """Waits for copies of a GPU's that write the elements, which the host is about to read."""
+        shared = self._root()._shared
+        if shared is not None and self._memory is None:
+            shared.wait()
+
     def _root(self) -> array:
         """The array that this one is a view of, or itself."""
         root = self
@@ -492,7 +526,10 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
 
     def _fetched(self, part: NDArray[Any]) -> NDArray[Any]:
         """The elements that a view of `_storage` stands for, where the host can read them."""
-        return part if self._memory is None else self._memory.read(part)
+        if self._memory is not None:
+            return self._memory.read(part)
+        self._wait_for_copies()
+        return part
 
     def _put(self, part: NDArray[Any], value: Any) -> None:
         """Writes `value`, an element or array-like, to the elements that a view of `_storage` stands for."""
@@ -513,6 +550,10 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         """`_put`, of which tapes are told."""
         self._hold(value)
         memory = self._memory
+        if isinstance(value, array) and self._is_copied_later(part, value):
+            return
+        if memory is None:
+            self._wait_for_copies()
         if memory is None and type(value) is int and value == 0 and part.dtype.names is None:
             clear(part)
         elif memory is None:
@@ -540,6 +581,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         array([0., 5.], dtype=float32)
         """
         self._hand_out()
+        self._wait_for_copies()
         return self._elements()
 
     def _hand_out(self) -> None:
@@ -692,9 +734,11 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
             self._storage[self._key(index)] = _elements_for(self._storage, value, self.dtype)
 
     def __str__(self) -> str:
+        self._wait_for_copies()
         return str(self._elements())
 
     def __repr__(self) -> str:
+        self._wait_for_copies()
         return (
             f"array({np.array2string(self._elements(), separator=', ', prefix='array(')}, dtype={name_of(self.dtype)})"
         )
@@ -727,28 +771,50 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
             "descr": storage.dtype.descr,
             "data": (self.ptr if self.size else 0, False),
             "strides": None if self.is_contiguous else storage.strides,
-            # What was asked for before is done before: everything is in the default stream.
-            "stream": 1,
+            # What was asked of the array before is done before what is asked of this stream later.
+            "stream": self._handed_to(get_stream(self.device)),
             "version": 3,
         }
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def _handed_to(self, stream: Any) -> int:
+        """The handle of a stream, which waits for those that have written the array."""
+        if self._memory is not None and self.size:
+            with StreamScope(stream, self.device):
+                self._memory.begin_use(False)
+        return stream.cuda_stream or LEGACY_STREAM
+
+    def __dlpack__(self, *, stream: int | None = None, **options: Any) -> Any:
+        """A DLPack capsule of the memory, which the array of whoever takes it shares. `stream` is the handle of the
+        stream of a GPU in which it is used: 1 and None are the default one, 2 that of the thread, and -1 no stream
+        that is to wait."""
         self._check_dlpack()
         self._hand_out()
-        if _scalar_name(self.dtype) != "bfloat16":
-            return self._storage.__dlpack__(**options)
-        capsule = self._storage.view(np.uint16).__dlpack__(**options)
-        _native.dlpack_bits_as_bfloat16(capsule)
+        storage = self._storage
+        if self._memory is not None:
+            # NumPy's capsule keeps this array; nobody looks into the memory that it takes for the host's.
+            storage = np.asarray(_Held(self)).view(storage.dtype)
+            options.pop("dl_device", None)
+        elif self.pinned:
+            self._wait_for_copies()
+        is_bfloat16 = _scalar_name(self.dtype) == "bfloat16"
+        capsule = (storage.view(np.uint16) if is_bfloat16 else storage).__dlpack__(**options)
+        if is_bfloat16:
+            _native.dlpack_bits_as_bfloat16(capsule)
+        if self._memory is not None:
+            if stream != -1:
+                self._handed_to(Stream(self.device, cuda_stream=LEGACY_STREAM if stream is None else stream))
+            _native.dlpack_on_cuda(capsule, self.device.ordinal, self._root()._shared is not None)
         return capsule
 
     def __dlpack_device__(self) -> Any:
         self._check_dlpack()
-        return self._storage.__dlpack_device__()
+        if self._memory is None:
+            return self._storage.__dlpack_device__()
+        return (13 if self._root()._shared is not None else 2, self.device.ordinal)
 
     def _check_dlpack(self) -> None:
-        if self._memory is not None:
-            way = "__cuda_array_interface__" if self.device.is_cuda else "array.numpy()"
-            raise BufferError(f"an array on {self.device} is not passed on through DLPack: use {way}")
+        if self._memory is not None and not self.device.is_cuda:
+            raise BufferError(f"an array on {self.device} is not passed on through DLPack: use array.numpy()")
 
     __add__ = _operator("add")
     __sub__ = _operator("sub")
@@ -780,22 +846,43 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
     def __pos__(self) -> array:
         return self.copy()
 
-    def fill_(self, value: Any) -> array:
-        """Sets every element to `value` and gives the array."""
-        self._put(self._storage, value)
+    def fill_(self, value: Any, stream: Any = None) -> array:
+        """Sets every element to `value`, in a stream of the array's device if one is given, and gives the array."""
+        if stream is None:
+            self._put(self._storage, value)
+        else:
+            with StreamScope(stream, self.device):
+                self._put(self._storage, value)
         return self
 
-    def zero_(self) -> array:
-        """Sets every element to 0 and gives the array."""
+    def zero_(self, stream: Any = None) -> array:
+        """Sets every element to 0, in a stream of the array's device if one is given, and gives the array."""
         if isinstance(self.dtype, StructClass):
-            self._put(self._storage, np.zeros((), self.dtype.numpy_dtype()))
-            return self
-        return self.fill_(0)
+            return self.fill_(np.zeros((), self.dtype.numpy_dtype()), stream)
+        return self.fill_(0, stream)
 
-    def assign(self, source: Any) -> array:
-        """Copies the elements of `source`, of the same shape, into this array and gives it."""
-        self._put(self._storage, source)
+    def assign(self, source: Any, stream: Any = None) -> array:
+        """Copies the elements of `source`, of the same shape, into this array, in a stream of the device of one of
+        the two if one is given, and gives the array."""
+        if stream is None:
+            self._put(self._storage, source)
+        else:
+            with StreamScope(stream, self.device, source.device if isinstance(source, array) else self.device):
+                self._put(self._storage, source)
         return self
+
+    def _is_copied_later(self, part: NDArray[Any], source: array) -> bool:
+        """Copies elements between pinned memory and a device, if they are of the same type and as many: the copy goes
+        on."""
+        memory, other = self._memory, source._memory
+        if source.dtype is not self.dtype or source._storage.shape != part.shape or (memory is None) == (other is None):
+            return False
+        if memory is not None and source.pinned and source._storage.flags.c_contiguous:
+            memory.write_later(part, source._storage)
+            return True
+        if other is not None and self.pinned and part.flags.c_contiguous and part.flags.writeable:
+            return other.read_later(source._storage, part)
+        return False
 
     def _copied_on_device(self, part: NDArray[Any], source: array) -> bool:
         """Copies the elements of another array on the same device, if they are of the same type, as many, and not
@@ -886,6 +973,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
 
     def list(self) -> list[Any]:
         """The elements, row by row, as Python values."""
+        self._wait_for_copies()
         storage = self._elements()
         flat = storage.reshape((self.size, *storage.shape[self.ndim :]))
         if isinstance(self.dtype, StructClass):
@@ -931,20 +1019,91 @@ def _extents(shape: Shape) -> tuple[int, ...]:
         return (shape,)  # type: ignore[return-value]
 
 
-def uninitialised(shape: Shape, dtype: ElementType, device: Device) -> array:
+def live_arrays() -> list[array]:
+    """All arrays that are alive, views among them."""
+    return [each for each in gc.get_objects() if isinstance(each, array)]
+
+
+def _largest_arrays(device: Device) -> str:
+    """The end of a message: the arrays that take most of a device's memory."""
+    found: dict[str, list[int]] = {}
+    for each in live_arrays():
+        if each._parent is None and each._memory is not None and each._memory.device == device:
+            entry = found.setdefault(f"{name_of(each.dtype)}{list(each.shape)}", [0, 0])
+            entry[0] += each._storage.nbytes
+            entry[1] += 1
+    largest = sorted(found.items(), key=lambda item: -item[1][0])[:5]
+    lines = [f"\n  {n_bytes} bytes in {count} of {text}" for text, (n_bytes, count) in largest]
+    return "\nthe largest arrays there:" + "".join(lines) if lines else ""
+
+
+def uninitialised(shape: Shape, dtype: ElementType, device: Device, pinned: bool = False) -> array:
     """An array whose elements are whatever they are."""
     extents, scalar = _extents(shape) + _inner(dtype), _numpy(dtype)
+    n_bytes = math.prod(extents) * scalar.itemsize
+    if device.is_cpu and pinned and n_bytes and _native.gpu_available():
+        shared = _native.HostMemory.pinned("cuda:0", n_bytes)
+        made = array._wrap(np.asarray(shared).view(scalar).reshape(extents), dtype)
+        made._shared = shared
+        return made
     if device.is_cpu:
         return array._wrap(own(np.empty(extents, scalar)), dtype)
-    n_bytes = math.prod(extents) * scalar.itemsize
     if not 0 <= n_bytes < 2**63:
         raise MemoryError(f"an array of {n_bytes} bytes is more than a device holds")
-    memory = _native.DeviceMemory(device, n_bytes)
+    try:
+        memory = _native.DeviceMemory(device, n_bytes)
+    except DeviceError as error:
+        if "out of memory" not in str(error):
+            raise
+        raise DeviceError(f"{error}{_largest_arrays(device)}") from None
     return array._wrap(layout(memory.address, extents, scalar, None), dtype, memory)
 
 
 # What the CUDA array interface calls the default stream.
 LEGACY_STREAM = 1
+
+
+class _Held:
+    """Memory of an array on a device for NumPy to describe, and to keep."""
+
+    def __init__(self, held: array) -> None:
+        storage = held._storage
+        self._held = held
+        self.__array_interface__ = {
+            "shape": storage.shape,
+            "typestr": f"|V{storage.dtype.itemsize}" if storage.dtype.kind == "V" else storage.dtype.str,
+            "strides": storage.strides,
+            "data": (int(storage.ctypes.data), False),
+            "version": 3,
+        }
+
+
+# DLPack's numbers of element types, with bits, as NumPy's types.
+_DLPACK_KINDS = {0: "i", 1: "u", 2: "f", 6: "?"}
+
+
+def from_cuda_dlpack(source: Any) -> array:
+    """An array over the memory of another package's array on a GPU, through DLPack; what is asked here comes after
+    what fills it, as the package has it."""
+    _, number = source.__dlpack_device__()
+    where = get_device(f"cuda:{number}")
+    stream = get_stream(where)
+    capsule = source.__dlpack__(stream=stream.cuda_stream or LEGACY_STREAM)
+    address, extents, strides, (kind, bits), number = _native.dlpack_of_cuda(capsule)
+    if kind == 4 and bits == 16:
+        dtype: np.dtype[Any] = bfloat16.numpy
+    elif kind in _DLPACK_KINDS:
+        dtype = np.dtype("?" if kind == 6 else f"{_DLPACK_KINDS[kind]}{bits // 8}")
+    else:
+        raise TypeError(f"elements of DLPack's type {kind} with {bits} bits are none of the package's")
+    steps = None if strides is None else tuple(step * dtype.itemsize for step in strides)
+    storage = layout(address, tuple(extents), dtype, steps)
+    start, n_bytes = _native.span(storage)
+    # The capsule, which nobody consumes, keeps the memory.
+    memory = _native.DeviceMemory(where, n_bytes, start, capsule)
+    if n_bytes:
+        memory.begin_use(True)
+    return array._wrap(storage, None, memory)
 
 
 class _Bits:
@@ -1006,12 +1165,16 @@ def from_cuda_interface(source: Any) -> array:
     # PyTorch says `index`, CuPy `id`.
     numbers = [getattr(device, name, None) for name in ("index", "id")]
     number = next((each for each in numbers if isinstance(each, int)), 0)
-    where, stream = f"cuda:{number}", interface.get("stream")
-    if stream not in (None, LEGACY_STREAM):
-        # Launches go to the default stream, and what fills the array may be in another one.
-        _native.synchronize(where)
+    where, stream = get_device(f"cuda:{number}"), interface.get("stream")
     start, n_bytes = _native.span(storage)
     memory = _native.DeviceMemory(where, n_bytes, start, source)
+    if stream is not None and n_bytes:
+        # What fills the array is in that stream, and what is asked here comes after it.
+        current = get_stream(where)
+        if stream != (current.cuda_stream or LEGACY_STREAM):
+            current.wait_stream(Stream(where, cuda_stream=stream))
+            with StreamScope(current, where):
+                memory.begin_use(True)
     return array._wrap(storage, None, memory)
 
 

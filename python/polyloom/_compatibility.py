@@ -29,12 +29,6 @@ __all__ = [
     "get_module_options",
     "init",
     "is_conditional_graph_supported",
-    "is_mempool_access_enabled",
-    "is_mempool_access_supported",
-    "is_mempool_enabled",
-    "is_mempool_supported",
-    "is_peer_access_enabled",
-    "is_peer_access_supported",
     "load_module",
     "set_module_options",
     "static",
@@ -130,39 +124,6 @@ def get_cuda_toolkit_version() -> tuple[int, int] | None:
 def is_conditional_graph_supported() -> bool:
     """Whether graphs of launches have conditions: they do not."""
     return False
-
-
-def is_mempool_supported(device: DeviceLike = None) -> bool:
-    """Whether a device has memory pools: none has."""
-    get_device(device)
-    return False
-
-
-def is_mempool_enabled(device: DeviceLike = None) -> bool:
-    """Whether a device allocates from a memory pool: none does."""
-    get_device(device)
-    return False
-
-
-def is_peer_access_supported(target_device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Whether kernels of one device reach the memory of another: none does."""
-    get_device(target_device), get_device(peer_device)
-    return False
-
-
-def is_peer_access_enabled(target_device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Whether kernels of one device reach the memory of another now: none does."""
-    return is_peer_access_supported(target_device, peer_device)
-
-
-def is_mempool_access_supported(target_device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Whether kernels of one device reach the memory pool of another: there are no pools."""
-    return is_peer_access_supported(target_device, peer_device)
-
-
-def is_mempool_access_enabled(target_device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Whether kernels of one device reach the memory pool of another now: there are no pools."""
-    return is_peer_access_supported(target_device, peer_device)
 
 
 class Module:

@@ -10,11 +10,12 @@ import numpy as np
 
 from polyloom._arrays import ElementTypeLike, Shape, _element_type, _extents, _inner, _numpy, array, uninitialised
 from polyloom._composites import matrix, vector
-from polyloom._devices import Device, DeviceLike, check_no_stream, get_device
+from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._host_methods import check_unmasked
 from polyloom._indexed import IndexedArray
 from polyloom._memory import own
 from polyloom._scalars import dtype_of, float32
+from polyloom._streams import StreamScope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -96,7 +97,7 @@ def empty(
     requires_grad : bool
         Whether the array has an array `grad` like it, to which `Tape.backward` adds.
     pinned : bool
-        Without effect.
+        Whether memory on the CPU is pinned for copies from and to a GPU, if there is one.
     retain_grad : bool
         Whether `grad` is kept where the way back goes through what computed the array.
     strides : sequence of int, optional
@@ -111,7 +112,7 @@ def empty(
     """
     shape = _shape_given("empty", shape, dtype, n)
     where, wanted = get_device(device), _element_type(dtype)
-    made = uninitialised(shape, wanted, where) if strides is None else _strided(shape, wanted, strides, where)
+    made = uninitialised(shape, wanted, where, pinned) if strides is None else _strided(shape, wanted, strides, where)
     return _with_gradient(made, requires_grad, retain_grad)
 
 
@@ -138,6 +139,9 @@ def zeros(
     where, wanted = get_device(device), _element_type(dtype)
     if strides is not None:
         made = _strided(shape, wanted, strides, where)
+    elif where.is_cpu and pinned:
+        made = uninitialised(shape, wanted, where, True)
+        made._storage[...] = np.zeros((), made._storage.dtype)
     elif where.is_cpu:
         made = array._wrap(own(np.zeros(_extents(shape) + _inner(wanted), _numpy(wanted))), wanted)
     else:
@@ -158,7 +162,7 @@ def ones(
     n: int | None = None,
 ) -> array:
     """An array of ones; parameters as for `empty`."""
-    return full(_shape_given("ones", shape, dtype, n), 1, dtype, device, requires_grad, retain_grad=retain_grad)
+    return full(_shape_given("ones", shape, dtype, n), 1, dtype, device, requires_grad, pinned, retain_grad)
 
 
 def _type_of(value: Any) -> Any:
@@ -194,7 +198,7 @@ def full(
     array([1.5, 1.5], dtype=float32)
     """
     shape = _shape_given("full", shape, None, n)
-    made = empty(shape, _type_of(value) if dtype is None else dtype, device, requires_grad, retain_grad=retain_grad)
+    made = empty(shape, _type_of(value) if dtype is None else dtype, device, requires_grad, pinned, retain_grad)
     # Nothing that a tape would record: what was there before is nothing.
     made._set(made._storage, value)
     return made
@@ -275,13 +279,14 @@ def empty_like(
     """An uninitialised array with the shape and type of `src`, on its device unless another is given."""
     if isinstance(src, IndexedArray):
         where = src.device if device is None else device
-        return empty(src.shape, src.dtype, where, bool(requires_grad), retain_grad=retain_grad)
+        return empty(src.shape, src.dtype, where, bool(requires_grad), bool(pinned), retain_grad)
     if not isinstance(src, array):
         src = array(src, copy=False, device="cpu")
         device = get_device(device)
     needs_grad = src.requires_grad if requires_grad is None else requires_grad
     where = src.device if device is None else device
-    return empty(src.shape, src.dtype, where, needs_grad, retain_grad=retain_grad)
+    is_pinned = (src.pinned and get_device(where).is_cpu) if pinned is None else pinned
+    return empty(src.shape, src.dtype, where, needs_grad, is_pinned, retain_grad)
 
 
 def zeros_like(
@@ -292,7 +297,7 @@ def zeros_like(
     retain_grad: bool = False,
 ) -> array:
     """An array of zeros with the shape and type of `src`."""
-    made = empty_like(src, device, requires_grad, retain_grad=retain_grad)
+    made = empty_like(src, device, requires_grad, pinned, retain_grad)
     made._set(made._storage, np.zeros((), made._storage.dtype))
     return made
 
@@ -305,7 +310,7 @@ def ones_like(
     retain_grad: bool = False,
 ) -> array:
     """An array of ones with the shape and type of `src`."""
-    return full_like(src, 1, device, requires_grad, retain_grad=retain_grad)
+    return full_like(src, 1, device, requires_grad, pinned, retain_grad)
 
 
 def full_like(
@@ -317,7 +322,7 @@ def full_like(
     retain_grad: bool = False,
 ) -> array:
     """An array filled with `value` with the shape and type of `src`."""
-    made = empty_like(src, device, requires_grad, retain_grad=retain_grad)
+    made = empty_like(src, device, requires_grad, pinned, retain_grad)
     made._set(made._storage, value)
     return made
 
@@ -331,8 +336,10 @@ def clone(
 ) -> array:
     """A new array with the elements of `src`, on its device unless another is given."""
     if not isinstance(src, array):
-        return array(src, device=device, requires_grad=bool(requires_grad))  # type: ignore[no-any-return]
-    return empty_like(src, device, requires_grad, retain_grad=retain_grad).assign(src)
+        return array(  # type: ignore[no-any-return]
+            src, device=device, requires_grad=bool(requires_grad), pinned=bool(pinned)
+        )
+    return empty_like(src, device, requires_grad, pinned, retain_grad).assign(src)
 
 
 def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None) -> None:
@@ -349,6 +356,9 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
         Elements to skip.
     count : int
         Number of elements; all of `src` that follow its offset if it is 0.
+    stream : Stream, optional
+        A stream of the device of one of them, by default the current one. Copies from and to pinned memory of the
+        host may be done after the call, all others of the host are done before.
 
     Examples
     --------
@@ -358,7 +368,11 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     >>> x.numpy()
     array([0., 2., 3., 0.], dtype=float32)
     """
-    check_no_stream(stream)
+    if stream is not None:
+        devices = [each.device for each in (dest, src) if isinstance(each, (array, IndexedArray))]
+        with StreamScope(stream, *devices):
+            copy(dest, src, dest_offset, src_offset, count)
+        return
     check_unmasked(src, "copy()")
     numbers = {"Destination offset": dest_offset, "Source offset": src_offset, "count": count}
     for name, number in numbers.items():

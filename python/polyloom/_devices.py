@@ -137,6 +137,24 @@ class Device(str):
         return _native.cuda_free_memory(self.ordinal) if self.is_cuda else _memory("SC_AVPHYS_PAGES")
 
     @property
+    def stream(self) -> Any:
+        """The current stream of the device in this thread."""
+        from polyloom import _streams
+
+        return _streams.get_stream(self)
+
+    @property
+    def has_stream(self) -> bool:
+        """Whether it has streams: all devices have, though those of the CPU and the simulator do everything at once."""
+        return True
+
+    def set_stream(self, stream: Any, sync: bool = True) -> None:
+        """Makes a stream of the device its current one in this thread; with `sync` it waits for the one before."""
+        from polyloom import _streams
+
+        _streams.set_stream(stream, self, sync)
+
+    @property
     def properties(self) -> dict[str, Any]:
         """What the device is and has room for; None for what it does not have or say.
 
@@ -318,9 +336,3 @@ def synchronize() -> None:
 def synchronize_device(device: DeviceLike = None) -> None:
     """Waits until a device has done what it was asked for."""
     _native.synchronize(get_device(device))
-
-
-def check_no_stream(stream: Any) -> None:
-    """Rejects a CUDA stream: everything of a device happens in one."""
-    if stream is not None:
-        raise ValueError("streams are not there: launches and copies run one after the other, without stream")

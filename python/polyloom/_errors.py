@@ -1,7 +1,9 @@
-"""The exceptions of the package. The extension module raises them; nothing else does."""
+"""The exceptions and warnings of the package. The extension module raises them; nothing else does."""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -181,12 +183,25 @@ class DeviceError(RuntimeError):
     """
 
 
+class StreamWarning(UserWarning):
+    """A stream waits for another one because of an array that both use, which `config.check` tells. The program may
+    want an event there, or the array in one stream."""
+
+
+def warn_of_wait(message: str) -> None:
+    """Warns of a wait at the line of the program that made it necessary."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "polyloom":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, StreamWarning, stacklevel=level)
+
+
 # A kernel that is wrong in several ways is one error, of which Warp would tell the first.
 WarpCodegenError = WarpCodegenTypeError = WarpCodegenValueError = CompileError
 WarpCodegenAttributeError = WarpCodegenIndexError = WarpCodegenKeyError = CompileError
 
 # Tracebacks show where users find them.
-for _class in (ArgumentError, Diagnostic, CompileError, DeviceError, LaunchError):
+for _class in (ArgumentError, Diagnostic, CompileError, DeviceError, LaunchError, StreamWarning):
     _class.__module__ = "polyloom"
 
 

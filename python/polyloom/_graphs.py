@@ -1,30 +1,42 @@
-"""Graphs: launches and assignments of arrays that are recorded, and replayed any number of times.
+"""Graphs: launches and assignments of arrays that are put together once, and run any number of times.
 
-While a graph is captured, nothing of it runs, as with CUDA's graphs. Each thread captures for itself.
-"""
+While a graph is captured, nothing of it runs. On a GPU it is the driver's graph of a stream that is captured;
+elsewhere the steps are recorded here, and replayed. Each thread captures for itself."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
 from polyloom import _native
-from polyloom._devices import DeviceLike, get_device
+from polyloom._devices import Device, DeviceLike, get_device
+from polyloom._streams import Event, Stream, get_stream, set_stream
 
-__all__ = ["Graph", "ScopedCapture", "capture_begin", "capture_end", "capture_launch"]
+__all__ = ["Graph", "GraphBuilder", "ScopedCapture", "capture_begin", "capture_end", "capture_launch"]
 
 
 class Graph:
-    """What was captured between `capture_begin` and `capture_end`; `capture_launch` runs it."""
+    """What was captured between `capture_begin` and `capture_end`; `capture_launch` runs it.
 
-    def __init__(self) -> None:
+    A graph of a GPU keeps the kernels and the memory of arrays of the package that it was captured with; arrays of
+    other packages are kept by who launches it.
+
+    Attributes
+    ----------
+    device : str
+        The device that it was captured on.
+    """
+
+    def __init__(self, device: DeviceLike = None) -> None:
+        self.device: Device = get_device(device)
         self._steps: list[_native.Launch | Callable[[], Any]] = []
         self._made: _native.Plan | None = None
+        self._native: _native.DeviceGraph | None = None
 
     def __len__(self) -> int:
-        return len(self._steps)
+        return len(self._steps) if self._native is None else self._native.n_nodes
 
     @property
     def _plan(self) -> _native.Plan:
@@ -34,8 +46,30 @@ class Graph:
         return self._made
 
     def explain(self) -> list[str]:
-        """Which operations run as one kernel and which do not, and why: a line for each kernel or function."""
+        """Which operations run as one kernel and which do not, and why: a line for each kernel or function; of a
+        graph of a GPU, how many operations the driver has."""
+        if self._native is not None:
+            return [f"{self._native.n_nodes} operations in a graph of the driver of {self.device}"]
         return self._plan.explain()
+
+    def update(self, other: Graph) -> None:
+        """Takes the arguments of another graph that was captured by the same operations in the same order: the graph
+        is not made anew, which on a GPU takes longer than its launch.
+
+        Raises
+        ------
+        ValueError
+            If the other graph has other operations, or is of another device; this one is then what it was.
+        """
+        is_alike = isinstance(other, Graph) and other.device == self.device
+        if is_alike and self._native is not None and other._native is not None:
+            is_alike = self._native.update(other._native)
+        elif is_alike and self._native is None and other._native is None and len(self) == len(other):
+            self._steps, self._made = list(other._steps), None
+        else:
+            is_alike = False
+        if not is_alike:
+            raise ValueError(f"a graph is updated from one of the same operations on {self.device}: capture a new one")
 
     def __repr__(self) -> str:
         return f"<graph of {len(self)} operations>"
@@ -43,14 +77,17 @@ class Graph:
 
 class _Thread(threading.local):
     def __init__(self) -> None:
+        # The graph that takes launches, where the steps are recorded here.
         self.graph: Graph | None = None
+        # Of a capture by a driver: the graph, the stream that is captured, and the one that was current before.
+        self.captured: tuple[Graph, Stream, Stream] | None = None
 
 
 _thread = _Thread()
 
 
 def is_capturing() -> bool:
-    """True if this thread captures a graph."""
+    """True if this thread records the steps of a graph."""
     return _thread.graph is not None
 
 
@@ -60,10 +97,15 @@ def captured(step: _native.Launch | Callable[[], Any]) -> None:
     _thread.graph._steps.append(step)
 
 
-def _check(device: DeviceLike, stream: Any) -> None:
-    get_device(device)
-    if stream is not None:
-        raise ValueError("streams are not there: a graph's launches run one after the other, without stream")
+def _place(device: DeviceLike, stream: Any) -> Device:
+    """The device of a capture or launch."""
+    if stream is None:
+        return get_device(device)
+    if not isinstance(stream, Stream):
+        raise TypeError(f"stream is a Stream, not {type(stream).__name__}: make one of it with Stream.of")
+    if device is not None and get_device(device) != stream.device:
+        raise ValueError(f"the stream is one of device '{stream.device}', not of '{get_device(device)}'")
+    return stream.device
 
 
 def capture_begin(
@@ -73,26 +115,49 @@ def capture_begin(
     external: bool = False,
     **options: Any,
 ) -> None:
-    """Begins to capture the launches of this thread, and assignments to arrays. They do not run until
+    """Begins to capture the launches of this thread, copies, and assignments to arrays. They do not run until
     `capture_launch`.
+
+    On a GPU whatever needs an answer of the device is an error where it is asked: a copy to the host, a launch with
+    arrays of the host or of a kernel with checks, waiting.
 
     Parameters
     ----------
     device : str, optional
-        Checked, and without effect: launches go where they say.
-    stream, force_module_load, external, **options
-        Of CUDA's graphs; there are no streams, and the others are without effect.
+        The device to capture on, by default that of the stream, or the one that `set_device` names. On the CPU and the
+        simulator launches on any device are captured.
+    stream : Stream, optional
+        The stream of a GPU that is captured, and that is the current one meanwhile. By default the current one;
+        instead of the default stream, which cannot be captured, another one.
+    force_module_load, external, **options
+        Of Warp's function, and without effect.
 
     Raises
     ------
     RuntimeError
         If this thread captures already.
     """
-    _check(device, stream)
-    if is_capturing():
+    where = _place(device, stream)
+    if is_capturing() or _thread.captured is not None:
         raise RuntimeError("this thread captures a graph already")
-    _thread.graph = Graph()
-    _native.set_capturing(True)
+    graph = Graph(where)
+    if not where.is_cuda:
+        _thread.graph = graph
+        _native.set_capturing(True)
+        return
+    before = get_stream(where)
+    chosen = before if stream is None else stream
+    if chosen == Stream.default(where):
+        chosen = Stream(where)
+    # What was asked before comes before, as far as the arrays do not say so.
+    if chosen is not before:
+        set_stream(chosen, sync=True)
+    try:
+        chosen._queue.begin_capture()
+    except BaseException:
+        set_stream(before)
+        raise
+    _thread.captured = (graph, chosen, before)
 
 
 def capture_end(device: DeviceLike = None, stream: Any = None) -> Graph:
@@ -102,12 +167,22 @@ def capture_end(device: DeviceLike = None, stream: Any = None) -> Graph:
     ------
     RuntimeError
         If this thread captures nothing.
+    DeviceError
+        If something was asked of a GPU meanwhile that is no part of a graph, or a stream that took part by an event
+        was not waited for.
     """
-    _check(device, stream)
-    graph = _thread.graph
-    if graph is None:
+    _place(device, stream)
+    if _thread.captured is not None:
+        graph, chosen, before = _thread.captured
+        _thread.captured = None
+        try:
+            graph._native = chosen._queue.end_capture()
+        finally:
+            set_stream(before)
+        return graph
+    if _thread.graph is None:
         raise RuntimeError("this thread captures no graph: call capture_begin first")
-    _thread.graph = None
+    graph, _thread.graph = _thread.graph, None
     _native.set_capturing(False)
     return graph
 
@@ -122,16 +197,20 @@ def capture_launch(graph: Graph, stream: Any = None) -> None:
     ----------
     graph : Graph
         The graph.
-    stream : None
-        There are no streams.
+    stream : Stream, optional
+        The stream of the graph's device that it runs in; by default the current one.
     """
-    _check(None, stream)
     if not isinstance(graph, Graph):
         raise TypeError(f"capture_launch() takes a graph, not {type(graph).__name__}")
+    where = _place(None, stream) if stream is not None else graph.device
+    if where != graph.device:
+        raise ValueError(f"the stream is one of device '{where}', and the graph of '{graph.device}'")
     if is_capturing():
         captured(lambda: capture_launch(graph))
-        return
-    graph._plan.launch()
+    elif graph._native is not None:
+        graph._native.launch((get_stream(where) if stream is None else stream)._queue)
+    else:
+        graph._plan.launch()
 
 
 class ScopedCapture:
@@ -186,4 +265,131 @@ class ScopedCapture:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.active = False
-        self.graph = capture_end(self.device, self.stream)
+        try:
+            self.graph = capture_end(self.device, self.stream)
+        except RuntimeError:
+            # What went wrong in the body comes first, because the capture may have failed of it.
+            if error is None:
+                raise
+
+
+class GraphNode:
+    """An operation of a `GraphBuilder`, which others come after."""
+
+    def __init__(self, run: Callable[[], Any], after: tuple[GraphNode, ...]) -> None:
+        self._run, self._after = run, after
+
+
+class GraphBuilder:
+    """A graph made operation by operation, each of which says what it comes after: others may run at once.
+
+    Parameters
+    ----------
+    device : str, optional
+        The device; by default the one that `set_device` names.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> @loom.kernel
+    ... def add(x: loom.array(dtype=float), value: float):
+    ...     x[loom.tid()] += value
+    >>> x, y = loom.zeros(2), loom.zeros(2)
+    >>> builder = loom.GraphBuilder()
+    >>> first = builder.launch(add, 2, [x, 1.0])
+    >>> _ = builder.copy(y, x, after=[first])
+    >>> graph = builder.finish()
+    >>> loom.capture_launch(graph)
+    >>> y.numpy()
+    array([1., 1.], dtype=float32)
+    >>> builder.replace_launch(first, add, 2, [x, 5.0])
+    >>> builder.update(graph)
+    >>> loom.capture_launch(graph)
+    >>> y.numpy()
+    array([6., 6.], dtype=float32)
+    """
+
+    def __init__(self, device: DeviceLike = None) -> None:
+        self.device = get_device(device)
+        self._nodes: list[GraphNode] = []
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def _add(self, run: Callable[[], Any], after: Sequence[GraphNode]) -> GraphNode:
+        for each in after:
+            if each not in self._nodes:
+                raise ValueError("an operation comes after operations of the same builder, which were added before")
+        node = GraphNode(run, tuple(after))
+        self._nodes.append(node)
+        return node
+
+    def launch(
+        self, kernel: Any, dim: Any, inputs: Any = (), *, after: Sequence[GraphNode] = (), **options: Any
+    ) -> GraphNode:
+        """Adds a launch, with arguments as of `polyloom.launch`."""
+        return self._add(self._launching(kernel, dim, inputs, options), after)
+
+    def _launching(self, kernel: Any, dim: Any, inputs: Any, options: dict[str, Any]) -> Callable[[], Any]:
+        return lambda: _native.launch(kernel, dim, list(inputs), device=str(self.device), **options)
+
+    def replace_launch(self, node: GraphNode, kernel: Any, dim: Any, inputs: Any = (), **options: Any) -> None:
+        """Has a launch have other arguments in graphs that are made or updated from now on."""
+        if node not in self._nodes:
+            raise ValueError("the operation is none of this builder")
+        node._run = self._launching(kernel, dim, inputs, options)
+
+    def copy(self, dest: Any, src: Any, *, after: Sequence[GraphNode] = ()) -> GraphNode:
+        """Adds a copy of all elements of `src` to `dest`, an array."""
+        return self._add(lambda: dest.assign(src), after)
+
+    def fill(self, dest: Any, value: Any, *, after: Sequence[GraphNode] = ()) -> GraphNode:
+        """Adds the setting of all elements of an array to `value`."""
+        return self._add(lambda: dest.fill_(value), after)
+
+    def graph(self, graph: Graph, *, after: Sequence[GraphNode] = ()) -> GraphNode:
+        """Adds all of another graph."""
+        return self._add(lambda: capture_launch(graph), after)
+
+    def finish(self) -> Graph:
+        """Makes the graph of the operations so far."""
+        # The driver's streams live until the capture ends.
+        streams: list[Stream] = []
+        capture_begin(self.device)
+        try:
+            if self.device.is_cuda:
+                self._run_in_streams(streams)
+            else:
+                for node in self._nodes:
+                    node._run()
+        except BaseException:
+            try:
+                capture_end(self.device)
+            except RuntimeError:
+                pass
+            raise
+        return capture_end(self.device)
+
+    def update(self, graph: Graph) -> None:
+        """Has a graph that was made of the same operations take the arguments that they have now: `Graph.update`."""
+        graph.update(self.finish())
+
+    def _run_in_streams(self, streams: list[Stream]) -> None:
+        """Asks for each operation in a stream of its own, which waits for what it comes after."""
+        origin = get_stream(self.device)
+        begin = origin.record_event()
+        ends: dict[int, Event] = {}
+        for node in self._nodes:
+            stream = Stream(self.device)
+            streams.append(stream)
+            stream.wait_event(begin)
+            for before in node._after:
+                stream.wait_event(ends[id(before)])
+            set_stream(stream)
+            try:
+                node._run()
+            finally:
+                set_stream(origin)
+            ends[id(node)] = stream.record_event()
+        for end in ends.values():
+            origin.wait_event(end)

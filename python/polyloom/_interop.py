@@ -17,6 +17,7 @@ from polyloom._arrays import (
     _scalar,
     array,
     check_sign,
+    from_cuda_dlpack,
     from_cuda_interface,
     is_bfloat16,
     shared,
@@ -24,6 +25,7 @@ from polyloom._arrays import (
 from polyloom._composites import CompositeClass
 from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._scalars import DType, DTypeLike, bfloat16, dtype_of
+from polyloom._streams import Stream, get_stream
 from polyloom._structs import StructClass
 
 __all__ = [
@@ -40,6 +42,8 @@ __all__ = [
     "from_dlpack",
     "from_jax",
     "from_torch",
+    "stream_from_torch",
+    "stream_to_torch",
     "to_dlpack",
     "to_jax",
     "to_torch",
@@ -224,8 +228,13 @@ def from_dlpack(source: Any, dtype: ElementTypeLike | None = None, hint: Any = N
     >>> x[1]
     array([1., 2., 3.], dtype=float32)
     """
+    if isinstance(source, array) and not source.device.is_cpu:
+        return source if dtype is None else source._elements_as(dtype)
     if hasattr(source, "__cuda_array_interface__"):
         made = from_cuda_interface(source)
+        return made if dtype is None else made._elements_as(dtype)
+    if hasattr(source, "__dlpack_device__") and int(source.__dlpack_device__()[0]) in (2, 13):
+        made = from_cuda_dlpack(source)
         return made if dtype is None else made._elements_as(dtype)
     if type(source).__name__ == "PyCapsule":
         capsule = _Capsule(source)
@@ -296,6 +305,24 @@ def to_torch(a: array, requires_grad: bool | None = None) -> Any:
         if a.grad is not None:
             tensor.grad = to_torch(a.grad, requires_grad=False)
     return tensor
+
+
+def stream_from_torch(stream_or_device: Any = None) -> Stream:
+    """A stream of PyTorch's, or its current one on a device, as a `Stream`. PyTorch's streams are in no order with
+    the default stream of a device."""
+    torch = importlib.import_module("torch")
+    is_stream = isinstance(stream_or_device, torch.cuda.Stream)
+    return Stream.of(stream_or_device if is_stream else torch.cuda.current_stream(stream_or_device))
+
+
+def stream_to_torch(stream_or_device: Any = None) -> Any:
+    """A `Stream`, or the current one of a device, as a stream of PyTorch's, to be used while the other one lives."""
+    stream = stream_or_device if isinstance(stream_or_device, Stream) else get_stream(stream_or_device)
+    torch = importlib.import_module("torch")
+    made = torch.cuda.ExternalStream(stream.cuda_stream, device=str(stream.device))
+    # PyTorch keeps the handle alone.
+    made._polyloom_stream = stream
+    return made
 
 
 def from_jax(jax_array: Any, dtype: ElementTypeLike | None = None) -> array:

@@ -162,7 +162,7 @@ def test_absent_names_say_so_where_they_are_used(tmp_path):
 
     for absent, sentence in {
         loom.Mesh: "polyloom.Mesh is not there: Polyloom is without geometry, volumes and textures",
-        loom.ScopedStream: "polyloom.ScopedStream is not there: Polyloom is without streams",
+        loom.ScopedAllocator: "polyloom.ScopedAllocator is not there: Polyloom is without allocators of programs",
         LBFGS: "polyloom.optim.LBFGS is not there: Polyloom is without optimisers other than SGD, Adam and AdamW",
         UsdRenderer: "polyloom.render.UsdRenderer is not there",
         bsr_zeros: "polyloom.sparse.bsr_zeros is not there: Polyloom is without sparse matrices",

@@ -87,7 +87,7 @@ def test_captures_are_of_a_thread_and_end_with_an_error():
     with pytest.raises(TypeError):  # wrong arguments are told where they stand
         loom.launch(add, 1, [x, "1"])
     assert len(loom.capture_end()) == 0
-    with pytest.raises(ValueError, match="stream"):
+    with pytest.raises(TypeError, match="stream is a Stream, not int"):
         loom.capture_begin(stream=1)
     with pytest.raises(TypeError, match="takes a graph"):
         loom.capture_launch(None)

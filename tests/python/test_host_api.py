@@ -164,7 +164,7 @@ def test_copies_of_parts():
         loom.copy(b, a, dest_offset=3)
     with pytest.raises(RuntimeError, match="Destination offset must be non-negative"):
         loom.copy(b, a, dest_offset=-1)
-    with pytest.raises(ValueError, match="streams are not there"):
+    with pytest.raises(TypeError, match="stream is a Stream, not int"):
         loom.copy(b, a, stream=1)
 
 
@@ -256,7 +256,7 @@ def test_launches_take_what_warps_take():
     for keywords in ({"adj_inputs": [x]}, {"adj_outputs": [x]}):
         with pytest.raises(ValueError, match="are gradients, for adjoint=True"):
             loom.launch(one, 3, [x], **keywords)
-    with pytest.raises(ValueError, match="streams are not there"):
+    with pytest.raises(TypeError, match="stream is a polyloom.Stream, not str"):
         loom.launch(one, 3, [x], stream="cuda:0")
 
 

@@ -51,6 +51,7 @@ impl Config {
         let session = session()?;
         session.set_defaults(Defaults { check, ..session.defaults() });
         CHECKING.store(check, Ordering::Relaxed);
+        polyloom::tell_waits(check);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use crate::errors::device_error;
 use crate::numpy_array::extents;
 use crate::sim_settings;
+use crate::waits::warn_of_waits;
 use numpy::npyffi;
 use polyloom::{
     Arch, ArrayLayout, Device as _, DeviceBuffer, DeviceFailure, DeviceId, SimDevice, UnknownArch, WARP_SIZE,
@@ -214,7 +215,33 @@ impl DeviceMemory {
             self.buffer.read(&array, bytes)
         })
         .map_err(|failure| device_error(py, &failure))?;
+        warn_of_waits(py)?;
         Ok(made)
+    }
+
+    /// Copies the elements of an array in this memory to the place in memory of the host that the device shares, where
+    /// they follow each other, and may return before. Gives false, and does nothing, if they do not follow each other here.
+    fn read_later(&self, layout: &Bound<'_, PyAny>, to: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = layout.py();
+        let array = layout_of(layout)?;
+        let (address, _) = memory_of(to)?;
+        // SAFETY: Python's side gives an array over shared memory of the same size, whose queues are remembered until it goes.
+        let done = py.detach(|| unsafe { self.buffer.read_later(&array, address as *mut u8) });
+        let done = done.map_err(|failure| device_error(py, &failure))?;
+        warn_of_waits(py)?;
+        Ok(done)
+    }
+
+    /// Copies the elements of a dense array in memory of the host that the device shares to those of an array in this
+    /// memory, of the same shape and type, and may return before.
+    fn write_later(&self, layout: &Bound<'_, PyAny>, values: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = layout.py();
+        let array = layout_of(layout)?;
+        let (address, _) = memory_of(values)?;
+        // SAFETY: as in `read_later`.
+        let done = py.detach(|| unsafe { self.buffer.write_later(&array, address as *const u8) });
+        done.map_err(|failure| device_error(py, &failure))?;
+        warn_of_waits(py)
     }
 
     /// Copies the elements of a dense NumPy array to those of an array in this memory, of the same shape and type.
@@ -230,7 +257,8 @@ impl DeviceMemory {
             let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, n_bytes) };
             self.buffer.write(&array, bytes)
         })
-        .map_err(|failure| device_error(py, &failure))
+        .map_err(|failure| device_error(py, &failure))?;
+        warn_of_waits(py)
     }
 
     /// Sets each element of an array in this memory, which `layout` describes, to the one that a dense NumPy array
@@ -239,7 +267,13 @@ impl DeviceMemory {
         let py = layout.py();
         let array = layout_of(layout)?;
         let element: Vec<u8> = element.call_method0("tobytes")?.extract()?;
-        py.detach(|| self.buffer.fill(&array, &element)).map_err(|failure| device_error(py, &failure))
+        py.detach(|| self.buffer.fill(&array, &element)).map_err(|failure| device_error(py, &failure))?;
+        warn_of_waits(py)
+    }
+
+    /// Has the current stream wait for those that use this memory.
+    fn begin_use(&self, py: Python<'_>, is_written: bool) -> PyResult<()> {
+        py.detach(|| self.buffer.begin_use(is_written)).map_err(|failure| device_error(py, &failure))
     }
 
     /// Sets all bytes to 0.
@@ -257,7 +291,8 @@ impl DeviceMemory {
     ) -> PyResult<()> {
         let (py, other) = (layout.py(), &other.get().buffer);
         let (to, from) = (layout_of(layout)?, layout_of(from)?);
-        py.detach(|| self.buffer.copy_from(&to, other, &from)).map_err(|failure| device_error(py, &failure))
+        py.detach(|| self.buffer.copy_from(&to, other, &from)).map_err(|failure| device_error(py, &failure))?;
+        warn_of_waits(py)
     }
 
     fn __repr__(&self) -> String {

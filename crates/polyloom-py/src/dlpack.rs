@@ -60,10 +60,10 @@ pub(crate) fn grants_writing(capsule: &Bound<'_, PyCapsule>) -> PyResult<Option<
     Ok(Some(managed.major == 1 && managed.flags & READ_ONLY == 0))
 }
 
-/// Replaces the type of a capsule's elements, both of 16 bits; gives whether they were of the type to be replaced.
-fn retype(capsule: &Bound<'_, PyAny>, from: u8, to: u8) -> PyResult<bool> {
+/// The tensor of a capsule that nobody has consumed.
+fn tensor_of(capsule: &Bound<'_, PyAny>) -> PyResult<NonNull<DlTensor>> {
     let capsule = capsule.cast::<PyCapsule>()?;
-    let tensor: NonNull<DlTensor> = if capsule.is_valid_checked(Some(VERSIONED)) {
+    Ok(if capsule.is_valid_checked(Some(VERSIONED)) {
         let managed = capsule.pointer_checked(Some(VERSIONED))?.cast::<DlManagedTensor>();
         // SAFETY: a capsule of this name holds such a tensor, of which this is a field.
         unsafe { NonNull::new_unchecked(&raw mut (*managed.as_ptr()).tensor) }
@@ -71,7 +71,12 @@ fn retype(capsule: &Bound<'_, PyAny>, from: u8, to: u8) -> PyResult<bool> {
         capsule.pointer_checked(Some(UNVERSIONED))?.cast::<DlTensor>()
     } else {
         return Err(PyValueError::new_err("this DLPack capsule has been used: each stands for one array, once"));
-    };
+    })
+}
+
+/// Replaces the type of a capsule's elements, both of 16 bits; gives whether they were of the type to be replaced.
+fn retype(capsule: &Bound<'_, PyAny>, from: u8, to: u8) -> PyResult<bool> {
+    let tensor = tensor_of(capsule)?;
     // SAFETY: as above; the GIL is held, and the one who consumes the capsule comes after.
     let tensor = unsafe { &mut *tensor.as_ptr() };
     let is_from = tensor.code == from && tensor.bits == 16 && tensor.lanes == 1;
@@ -91,6 +96,44 @@ pub(crate) fn dlpack_bfloat16_as_bits(capsule: &Bound<'_, PyAny>) -> PyResult<bo
 #[pyfunction]
 pub(crate) fn dlpack_bits_as_bfloat16(capsule: &Bound<'_, PyAny>) -> PyResult<bool> {
     retype(capsule, UNSIGNED_INTEGER, BFLOAT)
+}
+
+/// DLPack's numbers of memory of a GPU (`kDLCUDA`), and of managed memory (`kDLCUDAManaged`).
+const CUDA: i32 = 2;
+const CUDA_MANAGED: i32 = 13;
+
+/// Makes a capsule that NumPy has given of memory that it takes for the host's one of memory of the GPU of a number.
+#[pyfunction]
+pub(crate) fn dlpack_on_cuda(capsule: &Bound<'_, PyAny>, number: i32, is_managed: bool) -> PyResult<()> {
+    let tensor = tensor_of(capsule)?;
+    // SAFETY: a capsule of this name holds such a tensor; the GIL is held, and the one who consumes the capsule comes after.
+    let tensor = unsafe { &mut *tensor.as_ptr() };
+    tensor.device_type = if is_managed { CUDA_MANAGED } else { CUDA };
+    tensor.device_id = number;
+    Ok(())
+}
+
+/// Describes the tensor of a capsule of memory of a GPU, which keeps the memory until it goes.
+///
+/// Returns
+/// -------
+/// tuple
+///     Address, extents, strides in elements or None, the number of the element type with its bits, and the GPU's number.
+#[pyfunction]
+#[expect(clippy::type_complexity, reason = "Python takes it apart at once")]
+pub(crate) fn dlpack_of_cuda(capsule: &Bound<'_, PyAny>) -> PyResult<(u64, Vec<i64>, Option<Vec<i64>>, (u8, u8), i32)> {
+    let tensor = tensor_of(capsule)?;
+    // SAFETY: a capsule of this name holds such a tensor, and the GIL is held.
+    let tensor = unsafe { tensor.as_ref() };
+    if !matches!(tensor.device_type, CUDA | CUDA_MANAGED) || tensor.lanes != 1 {
+        return Err(PyTypeError::new_err("this DLPack capsule is of no memory of a GPU with plain elements"));
+    }
+    let n = usize::try_from(tensor.ndim).unwrap_or(0);
+    // SAFETY: extents and, if they are there, strides are as many as the tensor has dimensions.
+    let list = |first: *const i64| (!first.is_null()).then(|| unsafe { std::slice::from_raw_parts(first, n) }.to_vec());
+    let address = tensor.data as u64 + tensor.byte_offset;
+    let extents = list(tensor.shape).unwrap_or_default();
+    Ok((address, extents, list(tensor.strides), (tensor.code, tensor.bits), tensor.device_id))
 }
 
 /// Why an object with `__dlpack__` is no argument.

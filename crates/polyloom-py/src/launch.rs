@@ -9,6 +9,7 @@ use crate::device;
 use crate::kernel::Kernel;
 use crate::launch_dimensions::{LaunchDimensions, Shape, extents_of, three};
 use crate::launch_run::run;
+use crate::queue::{QueueScope, queue_of_stream};
 use crate::recorded_launch::RecordedLaunch;
 use crate::tape_recording::{TapeRecording, not_over_dim, recorded};
 use polyloom::DeviceId;
@@ -60,8 +61,11 @@ use smallvec::SmallVec;
 /// unchecked : bool
 ///     Whether to launch without comparing the kernel's indices with the extents of the arrays, as far as they are known
 ///     before it runs: `Kernel.accesses` says which are.
-/// max_blocks, stream
-///     Taken for programs written for Warp; `max_blocks` is without effect, and there are no streams.
+/// stream : Stream, optional
+///     The stream of a device that the launch is put into; by default the current one of the device, which
+///     `ScopedStream` or `set_stream` sets. It names the device as well.
+/// max_blocks
+///     Taken for programs written for Warp, and without effect.
 ///
 /// Raises
 /// ------
@@ -117,9 +121,7 @@ pub(crate) fn launch<'py>(
     unchecked: bool,
 ) -> PyResult<Option<Py<PyAny>>> {
     let _without_effect = max_blocks;
-    if stream.is_some() {
-        return Err(PyValueError::new_err("streams are not there: launches run one after the other, without stream"));
-    }
+    let queue = stream.filter(|stream| !stream.is_none()).map(queue_of_stream).transpose()?;
     let mut gradients = [adj_inputs, adj_outputs].into_iter().flatten();
     if !adjoint && gradients.any(|sequence| sequence.len().is_ok_and(|n| n > 0)) {
         return Err(PyValueError::new_err("adj_inputs and adj_outputs are gradients, for adjoint=True"));
@@ -135,6 +137,18 @@ pub(crate) fn launch<'py>(
         check_sequence(kernel.get(), sequence)?;
     }
     let named = device.filter(|device| !device.is_none()).map(device_of).transpose()?;
+    let named = match &queue {
+        None => named,
+        Some(queue) => {
+            let of_stream = queue.get().queue.device();
+            if let Some(named) = named.filter(|&named| named != of_stream) {
+                let message = format!("the stream is one of device '{of_stream}', and the launch is on '{named}'");
+                return Err(PyValueError::new_err(message));
+            }
+            Some(of_stream)
+        }
+    };
+    let _scope = queue.as_ref().map(|queue| QueueScope::enter(&queue.get().queue));
     let shape = dim.filter(|dim| !dim.is_none()).map(extents_of).transpose()?;
     let mut args = Arguments::new();
     let mut in_lists = false;

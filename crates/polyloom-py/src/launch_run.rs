@@ -8,6 +8,7 @@ use crate::launch_dimensions::LaunchDimensions;
 use crate::launch_memo::TakenMemo;
 use crate::sim_settings;
 use crate::tape_recording::{TapeRecording, tell_of_writes};
+use crate::waits::warn_of_waits;
 use polyloom::{ArgBlock, CpuQueue, DeviceId, LaunchError, LaunchOptions, LaunchStats, Queue};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
@@ -115,5 +116,6 @@ pub(crate) fn run_long(
         launch(&options)
     })?;
     sim_settings::note_launch(result.as_ref().map(Some), started.elapsed());
-    result.map(drop).map_err(|error| launch_error(py, kernel, &error, interrupt))
+    result.map(drop).map_err(|error| launch_error(py, kernel, &error, interrupt))?;
+    warn_of_waits(py)
 }

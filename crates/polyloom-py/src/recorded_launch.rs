@@ -10,6 +10,7 @@ use crate::held_launch::{HeldLaunch, ReadyLaunch};
 use crate::kernel::Kernel;
 use crate::launch_dimensions::{LaunchDimensions, extents_of};
 use crate::launch_run::run;
+use crate::queue::{QueueScope, queue_of_stream};
 use crate::tape_recording::{TapeRecording, recorded};
 use polyloom::DeviceId;
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
@@ -48,31 +49,20 @@ pub(crate) struct RecordedLaunch {
 
 #[pymethods]
 impl RecordedLaunch {
-    /// Runs the recorded launch. While a graph is captured, the graph takes it instead, with the arguments that it has now.
-    pub(crate) fn launch(&self, py: Python<'_>) -> PyResult<()> {
-        let object = self.kernel.bind(py);
-        let kernel = object.get().one()?;
-        let watched = TapeRecording::now(self.is_recorded);
-        if watched != TapeRecording::Nothing {
-            return self.launch_watched(object, kernel, watched);
-        }
-        guarded(|| {
-            // A short launch runs no Python code.
-            let short = self.with(|state| {
-                let ready = state.ready.as_ref().filter(|ready| ready.is_of(kernel))?;
-                // SAFETY: the state holds the arrays, whose memory NumPy keeps in place; their types, ranks and that they may
-                // be written have been checked when they were bound.
-                unsafe { ready.bound.run_if_short() }
-            });
-            match short {
-                Some(Ok(())) => Ok(()),
-                Some(Err(error)) => Err(launch_error(py, kernel, &error, None)),
-                None => match self.known(py, kernel) {
-                    Some(held) => held.run_long(py),
-                    None => self.make_ready(py, kernel)?.run(py),
-                },
+    /// Runs the recorded launch, in a stream of its device if one is given. While a graph is captured, the graph takes it
+    /// instead, with the arguments that it has now.
+    #[pyo3(name = "launch", signature = (stream = None))]
+    fn launch_in(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let queue = stream.filter(|stream| !stream.is_none()).map(queue_of_stream).transpose()?;
+        if let Some(queue) = &queue {
+            let (of_stream, device) = (queue.get().queue.device(), self.device());
+            if of_stream != device {
+                let message = format!("the stream is one of device '{of_stream}', and the launch is on '{device}'");
+                return Err(PyValueError::new_err(message));
             }
-        })
+        }
+        let _scope = queue.as_ref().map(|queue| QueueScope::enter(&queue.get().queue));
+        self.launch(py)
     }
 
     /// Replaces the argument at a position.
@@ -181,6 +171,33 @@ fn number_of(value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
 }
 
 impl RecordedLaunch {
+    /// Runs the launch in the current stream of its device.
+    pub(crate) fn launch(&self, py: Python<'_>) -> PyResult<()> {
+        let object = self.kernel.bind(py);
+        let kernel = object.get().one()?;
+        let watched = TapeRecording::now(self.is_recorded);
+        if watched != TapeRecording::Nothing {
+            return self.launch_watched(object, kernel, watched);
+        }
+        guarded(|| {
+            // A short launch runs no Python code.
+            let short = self.with(|state| {
+                let ready = state.ready.as_ref().filter(|ready| ready.is_of(kernel))?;
+                // SAFETY: the state holds the arrays, whose memory NumPy keeps in place; their types, ranks and that they may
+                // be written have been checked when they were bound.
+                unsafe { ready.bound.run_if_short() }
+            });
+            match short {
+                Some(Ok(())) => Ok(()),
+                Some(Err(error)) => Err(launch_error(py, kernel, &error, None)),
+                None => match self.known(py, kernel) {
+                    Some(held) => held.run_long(py),
+                    None => self.make_ready(py, kernel)?.run(py),
+                },
+            }
+        })
+    }
+
     /// A launch for later, over a number of threads or over a grid of blocks, with the numbers that its arguments are now.
     pub(crate) fn kept(
         kernel: &Bound<'_, Kernel>,

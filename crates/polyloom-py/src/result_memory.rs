@@ -142,20 +142,7 @@ fn set_base<'py>(py: Python<'py>, array: &Bound<'py, PyAny>, base: Bound<'py, Py
     if status < 0 { Err(PyErr::fetch(py)) } else { Ok(()) }
 }
 
-/// The bytes that the pool of memory for results and temporaries has, and how it did.
-///
-/// Returns
-/// -------
-/// dict
-///     `limit`: the most that may be idle, a quarter of the machine's memory. `idle`: what waits for a result.
-///     `used`: what results and temporaries have now. `peak`: the most that they have had. `n_allocated` and `n_reused`:
-///     how often the system gave memory, and how often idle memory served.
-///
-/// Examples
-/// --------
-/// >>> import polyloom as loom
-/// >>> sorted(loom.memory_report())
-/// ['idle', 'limit', 'n_allocated', 'n_reused', 'peak', 'used']
+/// The figures of the pool of memory for results and temporaries on the host.
 #[pyfunction]
 pub(crate) fn memory_report(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let report = buffer_pool().report();
@@ -169,14 +156,7 @@ pub(crate) fn memory_report(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(figures)
 }
 
-/// Gives idle memory of the pool back to the system. Results that are alive keep theirs.
-///
-/// Examples
-/// --------
-/// >>> import polyloom as loom
-/// >>> loom.release_memory()
-/// >>> loom.memory_report()["idle"]
-/// 0
+/// Gives idle memory of that pool back to the system.
 #[pyfunction]
 pub(crate) fn release_memory(py: Python<'_>) {
     py.detach(|| buffer_pool().release());

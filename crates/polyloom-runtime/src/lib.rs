@@ -40,8 +40,10 @@ pub use cpu::queue::CpuQueue;
 pub use device::buffer::DeviceBuffer;
 pub use device::layout::{ArrayLayout, RowLayout};
 pub use device::staging::{HostArray, StagedArrays, StagedPlacement};
+pub use device::waits::{take_waits, tell_waits};
 pub use device::{
-    Device, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, Event, FillWord, Queue,
+    Device, DeviceFailure, DeviceGraph, DeviceId, DeviceKernel, DeviceMemoryLimits, DeviceMemoryReport, DeviceProgram,
+    DeviceProperties, Event, FillWord, HostFunction, MemoryAdvice, Queue, SharedMemory, StandingQueue,
 };
 pub use error::{LaunchError, OutsideAccess, Trap};
 pub use fork::{PerProcess, without_fork};

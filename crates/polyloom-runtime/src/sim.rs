@@ -20,6 +20,7 @@ use polyloom_ptx::{
     DeviceMemory, Fault, Finding, FindingKind, LoadError, LoadedModule, MemoryError, Report, Simulator,
 };
 use smallvec::SmallVec;
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -86,7 +87,7 @@ impl Device for SimDevice {
         queue()
     }
 
-    fn new_queue(self: Arc<Self>) -> Result<Arc<dyn Queue>, DeviceFailure> {
+    fn new_queue(self: Arc<Self>, _priority: i32) -> Result<Arc<dyn Queue>, DeviceFailure> {
         Ok(queue())
     }
 }
@@ -123,7 +124,7 @@ impl SimQueue {
 fn failure(error: &MemoryError) -> DeviceFailure {
     let device = DeviceId::Simulator;
     match *error {
-        MemoryError::OutOfMemory(n_bytes) => DeviceFailure::OutOfMemory { device, n_bytes },
+        MemoryError::OutOfMemory(n_bytes) => DeviceFailure::OutOfMemory { device, n_bytes, holders: String::new() },
         MemoryError::NotAllocated(address) => DeviceFailure::OutOfBounds { device, address, n_bytes: 0 },
         MemoryError::OutOfBounds { address, length } => DeviceFailure::OutOfBounds { device, address, n_bytes: length },
         MemoryError::AlreadyMapped(address) => DeviceFailure::OutOfBounds { device, address, n_bytes: 0 },
@@ -133,6 +134,14 @@ fn failure(error: &MemoryError) -> DeviceFailure {
 impl Queue for SimQueue {
     fn device(&self) -> DeviceId {
         DeviceId::Simulator
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn make_current(self: Arc<Self>) -> Arc<dyn Queue> {
+        self
     }
 
     fn alloc(&self, n_bytes: usize, skew: u8) -> Result<u64, DeviceFailure> {
@@ -172,7 +181,7 @@ impl Queue for SimQueue {
             .map_err(|error| failure(&error))
     }
 
-    fn record(&self) -> Result<Arc<dyn Event>, DeviceFailure> {
+    fn record(&self, _is_timed: bool) -> Result<Arc<dyn Event>, DeviceFailure> {
         Ok(ImmediateEvent::now(DeviceId::Simulator))
     }
 

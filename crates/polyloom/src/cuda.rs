@@ -23,3 +23,15 @@ pub(crate) fn synchronize(number: Option<u32>) -> Result<(), DeviceFailure> {
         None => cuda::synchronize(),
     }
 }
+
+pub(crate) fn open_devices() -> Vec<u32> {
+    cuda::open_devices()
+}
+
+pub(crate) fn can_access_peer(target: u32, peer: u32) -> Result<bool, DeviceFailure> {
+    cuda::can_access_peer(target, peer)
+}
+
+pub(crate) fn set_peer_access(target: u32, peer: u32, is_wanted: bool) -> Result<(), DeviceFailure> {
+    cuda::set_peer_access(target, peer, is_wanted)
+}

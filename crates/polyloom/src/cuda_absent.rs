@@ -23,3 +23,15 @@ pub(crate) fn open(number: u32) -> Result<Arc<dyn Device>, DeviceFailure> {
 pub(crate) fn synchronize(number: Option<u32>) -> Result<(), DeviceFailure> {
     number.map_or(Ok(()), |number| absent(Some(number)))
 }
+
+pub(crate) fn open_devices() -> Vec<u32> {
+    Vec::new()
+}
+
+pub(crate) fn can_access_peer(target: u32, _peer: u32) -> Result<bool, DeviceFailure> {
+    absent(Some(target))
+}
+
+pub(crate) fn set_peer_access(target: u32, _peer: u32, _is_wanted: bool) -> Result<(), DeviceFailure> {
+    absent(Some(target))
+}

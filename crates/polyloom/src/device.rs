@@ -39,7 +39,7 @@ fn cpu() -> Result<Arc<dyn Device>, DeviceFailure> {
     }
 }
 
-/// The queue of everything on a device that names none.
+/// The queue of everything on a device that names none: of a GPU, whichever the calling thread has made its current one.
 ///
 /// # Errors
 ///
@@ -64,6 +64,29 @@ pub fn cuda_devices() -> Result<Vec<DeviceProperties>, DeviceFailure> {
 /// Returns true if this build has GPU code and NVIDIA's driver sees a device. It never fails.
 pub fn gpu_available() -> bool {
     cuda_devices().is_ok_and(|devices| !devices.is_empty())
+}
+
+/// The CUDA devices that this process has used.
+pub fn open_cuda_devices() -> Vec<DeviceId> {
+    cuda::open_devices().into_iter().map(DeviceId::Cuda).collect()
+}
+
+/// Returns true if kernels of a CUDA device may use memory of another one, where both are told to.
+///
+/// # Errors
+///
+/// When one of the devices is not there.
+pub fn can_access_peer(target: u32, peer: u32) -> Result<bool, DeviceFailure> {
+    cuda::can_access_peer(target, peer)
+}
+
+/// Says whether kernels of a CUDA device reach the memory of another one.
+///
+/// # Errors
+///
+/// When the device cannot, or one is not there.
+pub fn set_peer_access(target: u32, peer: u32, is_wanted: bool) -> Result<(), DeviceFailure> {
+    cuda::set_peer_access(target, peer, is_wanted)
 }
 
 /// Describes the CUDA device of this number, without setting it up.

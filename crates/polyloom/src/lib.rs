@@ -73,7 +73,10 @@ pub use backward_launch::{
 pub use bound_launch::BoundLaunch;
 pub use call::{Bits, CallError, is_function_of_values};
 pub use check::check_file;
-pub use device::{cuda_device, cuda_devices, device, gpu_available, queue, synchronize};
+pub use device::{
+    can_access_peer, cuda_device, cuda_devices, device, gpu_available, open_cuda_devices, queue, set_peer_access,
+    synchronize,
+};
 pub use emit_options::{EmitError, EmitOptions, GpuTarget};
 pub use environment::{Environment, environment};
 pub use gpu::{NvrtcCompiler, PtxasProgram, find_assembler, has_compute, set_package_folders};
@@ -104,11 +107,13 @@ pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::sim::queue as sim_queue;
 pub use polyloom_runtime::{
     ArgArray, ArgBlock, ArgError, ArrayLayout, BufferPool, BufferPoolReport, CodeCache, CpuDevice, CpuQueue, Device,
-    DeviceBuffer, DeviceError, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, Event, FillWord,
-    Footprint, HostArray, KernelParams, LaunchError, LaunchObserver, LaunchOptions, LaunchStats, MAX_THREADS,
-    OutsideAccess, PoolBuffer, PrintSink, Processor, ProcessorCache, Queue, RowLayout, SimDevice, SimKernel, SimModule,
-    SimOptions, StagedArrays, StagedPlacement, Tier, TierPolicy, Trap, VariantChoice, buffer_pool, checksum,
-    clear_memory, close_background, num_threads, run_on_simulator, set_num_threads, set_print_sink, without_prints,
+    DeviceBuffer, DeviceError, DeviceFailure, DeviceGraph, DeviceId, DeviceKernel, DeviceMemoryLimits,
+    DeviceMemoryReport, DeviceProgram, DeviceProperties, Event, FillWord, Footprint, HostArray, HostFunction,
+    KernelParams, LaunchError, LaunchObserver, LaunchOptions, LaunchStats, MAX_THREADS, MemoryAdvice, OutsideAccess,
+    PoolBuffer, PrintSink, Processor, ProcessorCache, Queue, RowLayout, SharedMemory, SimDevice, SimKernel, SimModule,
+    SimOptions, StagedArrays, StagedPlacement, StandingQueue, Tier, TierPolicy, Trap, VariantChoice, buffer_pool,
+    checksum, clear_memory, close_background, num_threads, run_on_simulator, set_num_threads, set_print_sink,
+    take_waits, tell_waits, without_prints,
 };
 pub use ptx_argument::{
     MAX_STRUCT_LEVELS, PtxArgument, PtxArray, PtxParameter, launch_bytes, source_name, takes_launch,

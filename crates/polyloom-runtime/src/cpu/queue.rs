@@ -14,6 +14,7 @@ use crate::error::LaunchError;
 use crate::launch_options::{LaunchOptions, LaunchStats};
 use crate::processor::Processor;
 use std::alloc::Layout;
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -70,7 +71,7 @@ impl Device for CpuDevice {
         Arc::new(CpuQueue)
     }
 
-    fn new_queue(self: Arc<Self>) -> Result<Arc<dyn Queue>, DeviceFailure> {
+    fn new_queue(self: Arc<Self>, _priority: i32) -> Result<Arc<dyn Queue>, DeviceFailure> {
         Ok(Arc::new(CpuQueue))
     }
 }
@@ -101,8 +102,16 @@ impl Queue for CpuQueue {
         DeviceId::Cpu
     }
 
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn make_current(self: Arc<Self>) -> Arc<dyn Queue> {
+        self
+    }
+
     fn alloc(&self, n_bytes: usize, skew: u8) -> Result<u64, DeviceFailure> {
-        let failed = DeviceFailure::OutOfMemory { device: DeviceId::Cpu, n_bytes };
+        let failed = DeviceFailure::OutOfMemory { device: DeviceId::Cpu, n_bytes, holders: String::new() };
         let size = n_bytes.checked_add(skew.into()).filter(|&size| size > 0);
         let layout = size.and_then(|size| Layout::from_size_align(size, ALIGNMENT).ok()).ok_or(failed.clone())?;
         // SAFETY: the size is not zero.
@@ -161,7 +170,7 @@ impl Queue for CpuQueue {
         Ok(())
     }
 
-    fn record(&self) -> Result<Arc<dyn Event>, DeviceFailure> {
+    fn record(&self, _is_timed: bool) -> Result<Arc<dyn Event>, DeviceFailure> {
         Ok(ImmediateEvent::now(DeviceId::Cpu))
     }
 

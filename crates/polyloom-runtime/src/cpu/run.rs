@@ -302,7 +302,7 @@ impl<'a> RunningLaunch<'a> {
     #[cold]
     fn out_of_memory(&self) -> LaunchError {
         let n_bytes = self.blocks.as_ref().map_or(0, BlockRun::n_bytes);
-        let failure = DeviceFailure::OutOfMemory { device: DeviceId::Cpu, n_bytes };
+        let failure = DeviceFailure::OutOfMemory { device: DeviceId::Cpu, n_bytes, holders: String::new() };
         LaunchError::Device { kernel: self.kernel.name.clone(), failure }
     }
 

@@ -2,26 +2,40 @@
 //!
 //! That is the primary context, which other libraries of the process share.
 
+use super::captures::Captures;
 use super::driver::{describe, driver, error_name, is_started};
-use super::kernel::CudaKernel;
+use super::memory::DriverPool;
 use super::memory_pool::MemoryPool;
-use super::queue::CudaQueue;
-use crate::device::{Device, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, Queue};
+use super::stream::{CudaStream, SharedEvent};
+use crate::device::{DeviceFailure, DeviceId, DeviceProperties};
 use crate::fork::PerProcess;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{DriverError, result, sys};
 use polyloom_ir::{Arch, PtxVersion};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A device, ready to run kernels.
 pub struct CudaDevice {
     number: u32,
     properties: DeviceProperties,
     arch: Arch,
+    handle: sys::CUdevice,
     context: PrimaryContext,
-    /// Memory that the default stream's arrays have given back.
-    pub(super) pool: Mutex<MemoryPool>,
+    /// The allocations, and those that arrays have given back.
+    pub(super) memory: Mutex<MemoryPool<Arc<CudaStream>>>,
+    /// The pool of the driver's that memory comes from; nothing if it has none.
+    pub(super) driver_pool: OnceLock<Option<DriverPool>>,
+    /// True unless memory is to come from the driver without its pools.
+    pub(super) uses_driver_pool: AtomicBool,
+    pub(super) legacy: OnceLock<Arc<CudaStream>>,
+    /// True once there are other streams than the default one.
+    pub(super) has_streams: AtomicBool,
+    /// An event for one stream to wait for another.
+    pub(super) order_event: Mutex<SharedEvent>,
+    /// What is known of streams that are captured.
+    pub(super) captures: Captures,
 }
 
 /// A device's primary context. It is kept for the rest of the process, because arrays may live as long.
@@ -83,6 +97,58 @@ pub fn synchronize() -> Result<(), DeviceFailure> {
     let devices: Vec<Arc<CudaDevice>> =
         DEVICES.get().lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
     devices.iter().try_for_each(|device| device.synchronize_all())
+}
+
+/// The numbers of the devices that are in use.
+pub fn open_devices() -> Vec<u32> {
+    if !is_started() {
+        return Vec::new();
+    }
+    DEVICES.get().lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+}
+
+/// Returns true if kernels of a device may use memory of another one, where both are told to.
+///
+/// # Errors
+///
+/// When one is not there, or the driver fails.
+pub fn can_access_peer(target: u32, peer: u32) -> Result<bool, DeviceFailure> {
+    let (target, peer) = (CudaDevice::get(target)?, CudaDevice::get(peer)?);
+    if target.number == peer.number {
+        return Ok(true);
+    }
+    let mut can = 0;
+    target.within("say whether another device reaches it", || {
+        // SAFETY: the handles are the driver's, and the pointer is to an integer of this function's.
+        unsafe { sys::cuDeviceCanAccessPeer(&mut can, peer.handle, target.handle) }.result()
+    })?;
+    Ok(can != 0)
+}
+
+/// Says whether kernels of a device reach the memory of another one that comes from the driver without its pools.
+///
+/// # Errors
+///
+/// When the device cannot, or the driver fails.
+pub fn set_peer_access(target: u32, peer: u32, is_wanted: bool) -> Result<(), DeviceFailure> {
+    let (target, peer) = (CudaDevice::get(target)?, CudaDevice::get(peer)?);
+    if target.number == peer.number {
+        return Ok(());
+    }
+    peer.within("reach the memory of another device", || {
+        // SAFETY: both contexts are live for the rest of the process.
+        let done = unsafe {
+            match is_wanted {
+                true => sys::cuCtxEnablePeerAccess(target.context.0, 0),
+                false => sys::cuCtxDisablePeerAccess(target.context.0),
+            }
+        };
+        use sys::CUresult as E;
+        match done {
+            E::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED | E::CUDA_ERROR_PEER_ACCESS_NOT_ENABLED => Ok(()),
+            other => other.result(),
+        }
+    })
 }
 
 fn absent(device: DeviceId, reason: String) -> DeviceFailure {
@@ -194,8 +260,35 @@ impl CudaDevice {
         // SAFETY: the handle is the driver's.
         let context = unsafe { result::primary_ctx::retain(handle) }.map_err(failed(number, "be set up"))?;
         let quarter = usize::try_from(properties.memory_bytes.unwrap_or(0) / 4).unwrap_or(usize::MAX);
-        let pool = Mutex::new(MemoryPool::new(quarter));
-        Ok(CudaDevice { number, properties, arch, context: PrimaryContext(context), pool })
+        Ok(CudaDevice {
+            number,
+            properties,
+            arch,
+            handle,
+            context: PrimaryContext(context),
+            memory: Mutex::new(MemoryPool::new(quarter)),
+            driver_pool: OnceLock::new(),
+            uses_driver_pool: AtomicBool::new(true),
+            legacy: OnceLock::new(),
+            has_streams: AtomicBool::new(false),
+            order_event: Mutex::default(),
+            captures: Captures::default(),
+        })
+    }
+
+    /// Its number.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Describes it.
+    pub(super) fn described(&self) -> &DeviceProperties {
+        &self.properties
+    }
+
+    /// The driver's handle of it.
+    pub(super) fn handle(&self) -> sys::CUdevice {
+        self.handle
     }
 
     /// Shared memory that a block may have if it asks, in bytes.
@@ -215,6 +308,7 @@ impl CudaDevice {
     ///
     /// Those of the kernels that ran.
     pub fn synchronize_all(&self) -> Result<(), DeviceFailure> {
+        self.check_not_captured("waiting for the device")?;
         self.within("finish", result::ctx::synchronize)
     }
 
@@ -247,42 +341,6 @@ impl Drop for EnteredContext {
         // SAFETY: the driver writes the context that `new` has pushed to `popped`. If it fails, the process is about to
         // end or the context is lost, and later calls say so.
         let _ = unsafe { sys::cuCtxPopCurrent_v2(&mut popped) };
-    }
-}
-
-impl Device for CudaDevice {
-    fn id(&self) -> DeviceId {
-        DeviceId::Cuda(self.number)
-    }
-
-    fn properties(&self) -> DeviceProperties {
-        self.properties.clone()
-    }
-
-    fn free_bytes(&self) -> Result<Option<u64>, DeviceFailure> {
-        let (free, _) = self.within("say how much memory is free", result::mem_get_info)?;
-        let unused = self.pool.lock().unwrap_or_else(PoisonError::into_inner).n_unused_bytes();
-        Ok(Some((free + unused) as u64))
-    }
-
-    fn load(self: Arc<Self>, program: DeviceProgram<'_>) -> Result<Box<dyn DeviceKernel>, DeviceFailure> {
-        match program {
-            DeviceProgram::Ptx { function, params, text, entry, .. } => {
-                Ok(Box::new(CudaKernel::new(&self, function, params, text, entry)?))
-            }
-            DeviceProgram::Hir(_) => {
-                let reason = "a GPU's driver compiles PTX, not HIR".to_owned();
-                Err(DeviceFailure::Code { device: self.id(), reason })
-            }
-        }
-    }
-
-    fn queue(self: Arc<Self>) -> Arc<dyn Queue> {
-        Arc::new(CudaQueue::default_of(self))
-    }
-
-    fn new_queue(self: Arc<Self>) -> Result<Arc<dyn Queue>, DeviceFailure> {
-        Ok(Arc::new(CudaQueue::new(self)?))
     }
 }
 

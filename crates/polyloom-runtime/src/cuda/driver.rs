@@ -53,7 +53,7 @@ fn start() -> Result<CudaDriver, String> {
 
 /// A function that the library lacks. All are looked for, because cudarc panics when one that is missing is called.
 fn missing_symbol() -> Option<&'static str> {
-    const SYMBOLS: [&str; 42] = [
+    const SYMBOLS: [&str; 59] = [
         "cuInit",
         "cuDriverGetVersion",
         "cuGetErrorName",
@@ -96,11 +96,33 @@ fn missing_symbol() -> Option<&'static str> {
         "cuFuncGetAttribute",
         "cuFuncSetAttribute",
         "cuLaunchKernel",
+        "cuLaunchHostFunc",
+        "cuCtxGetStreamPriorityRange",
+        "cuStreamCreateWithPriority",
+        "cuStreamGetFlags",
+        "cuStreamGetPriority",
+        "cuStreamQuery",
+        "cuPointerGetAttribute",
+        "cuMemcpy2DAsync_v2",
+        "cuMemHostAlloc",
+        "cuMemFreeHost",
+        "cuMemHostRegister_v2",
+        "cuMemHostUnregister",
+        "cuMemAllocManaged",
+        "cuMemPrefetchAsync",
+        "cuDeviceCanAccessPeer",
+        "cuCtxEnablePeerAccess",
+        "cuCtxDisablePeerAccess",
     ];
-    // SAFETY: the library is there, and no symbol is called.
+    SYMBOLS.into_iter().find(|symbol| !has_symbols(&[symbol]))
+}
+
+/// Returns true if the library has functions that not all drivers have.
+pub(super) fn has_symbols(symbols: &[&str]) -> bool {
+    // SAFETY: the library is there, as a driver that has started is, and no symbol is called.
     let library = unsafe { sys::culib() };
     // SAFETY: as above.
-    SYMBOLS.into_iter().find(|symbol| unsafe { library.get::<*const ()>(symbol.as_bytes()) }.is_err())
+    symbols.iter().all(|symbol| unsafe { library.get::<*const ()>(symbol.as_bytes()) }.is_ok())
 }
 
 /// The latest version of PTX that a driver of this version of CUDA compiles (12080 for CUDA 12.8): the release history

@@ -1,7 +1,10 @@
 //! Kernels on a CUDA device.
 
 use super::device::CudaDevice;
+use super::memory::MemoryUse;
+use super::queue::CudaQueue;
 use super::stdout;
+use super::stream_target::StreamTarget;
 use crate::args::{ArgBlock, KernelParams};
 use crate::device::entry::DeviceEntry;
 use crate::device::{Device as _, DeviceFailure, DeviceId, DeviceKernel, Queue};
@@ -12,6 +15,7 @@ use cudarc::driver::sys::CUresult as E;
 use cudarc::driver::{DriverError, result, sys};
 use polyloom_ir::Function;
 use polyloom_ir::LaunchConfig;
+use smallvec::SmallVec;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,11 +24,12 @@ use std::time::Instant;
 pub struct CudaKernel {
     entry: DeviceEntry,
     device: Arc<CudaDevice>,
-    code: LoadedCode,
+    code: Arc<LoadedCode>,
 }
 
-/// A module of the driver's, and the kernel in it.
+/// A module of the driver's, and the kernel in it. Graphs keep it as long as they launch the kernel.
 struct LoadedCode {
+    device: Arc<CudaDevice>,
     module: sys::CUmodule,
     function: sys::CUfunction,
 }
@@ -82,7 +87,7 @@ impl CudaKernel {
                 Ok(function)
             });
             match found {
-                Ok(function) => Ok(LoadedCode { module, function }),
+                Ok(function) => Ok(Arc::new(LoadedCode { device: device.clone(), module, function })),
                 Err(error) => {
                     // SAFETY: nobody else knows the module.
                     let _ = unsafe { result::module::unload(module) };
@@ -108,20 +113,40 @@ impl CudaKernel {
     }
 
     /// Puts a launch into a stream. The driver copies the parameters.
-    fn start(&self, queue: &dyn Queue, grid: &LaunchConfig, params: &[Vec<u8>]) -> Result<(), DeviceFailure> {
+    fn start(
+        &self,
+        target: &StreamTarget,
+        grid: &LaunchConfig,
+        params: &[Vec<u8>],
+        uses: &[MemoryUse],
+    ) -> Result<(), DeviceFailure> {
         let mut pointers: Vec<*mut c_void> =
             params.iter().map(|bytes| bytes.as_ptr().cast_mut().cast::<c_void>()).collect();
         let triple = |[x, y, z]: [u32; 3]| (x, y, z);
-        self.device.within("launch the kernel", || {
+        let name = &*self.entry.name;
+        target.submit("launch the kernel", name, uses, |stream| {
+            if let Some(capture) = self.device.capture_of(stream)? {
+                self.device.keep_for_capture(capture, self.code.clone());
+            }
             // SAFETY: the function is of a live module; the pointers are to the bytes of its parameters, of the sizes
             // that its entry declares, which the driver reads before it returns.
             unsafe {
                 let (blocks, threads) = (triple(grid.grid), triple(grid.block));
-                let stream = queue.native_handle() as sys::CUstream;
                 let function = self.code.function;
-                result::launch_kernel(function, blocks, threads, grid.shared_bytes, stream, &mut pointers)
+                result::launch_kernel(function, blocks, threads, grid.shared_bytes, stream.handle(), &mut pointers)
             }
         })
+    }
+
+    /// An error if a launch is captured whose outcome the host has to look at.
+    fn check_captured(&self, target: &StreamTarget, args: &ArgBlock) -> Result<(), DeviceFailure> {
+        let name = &self.entry.name;
+        let reason = match (self.entry.has_sites(), self.entry.has_host_arrays(args)) {
+            (true, _) => "has checks or prints, of which the host is told when it is done: launch it without",
+            (_, true) => "is given arrays of the host, which are copied for the launch: give it arrays of the device",
+            (false, false) => return Ok(()),
+        };
+        target.check_not_captured(&format!("a launch of `{name}`, which {reason}"))
     }
 }
 
@@ -139,11 +164,26 @@ impl DeviceKernel for CudaKernel {
     ) -> Result<LaunchStats, LaunchError> {
         let started = options.timed.then(Instant::now);
         let stats = || LaunchStats { elapsed: started.map(|started| started.elapsed()), ..LaunchStats::default() };
+        let (device, found) = (self.device.id(), queue.device());
+        let Some(target) = queue.as_any().downcast_ref::<StreamTarget>().filter(|_| found == device) else {
+            return Err(self.entry.failed(DeviceFailure::OtherDevice { device, found, what: "a queue" }));
+        };
+        // The whole launch is in the stream that is the current one now.
+        let stream = target.stream();
+        let target = &StreamTarget::of_stream(self.device.clone(), stream.clone());
+        let queue = &CudaQueue::of_stream(self.device.clone(), stream);
+        if self.device.is_capturing_anywhere() {
+            self.check_captured(target, args).map_err(|failure| self.entry.failed(failure))?;
+        }
         // SAFETY: the caller vouches for the arrays.
         let prepared = unsafe { self.entry.prepare(self.device.id(), queue, shape, args)? };
         let Some(prepared) = prepared else { return Ok(stats()) };
         let grid = self.entry.grid(prepared.n_threads, options)?;
-        self.start(queue, &grid, &prepared.params).map_err(|failure| self.entry.failed(failure))?;
+        let uses: SmallVec<[MemoryUse; 8]> = match self.device.has_streams() {
+            true => self.entry.resident_arrays(args).collect(),
+            false => SmallVec::new(),
+        };
+        self.start(target, &grid, &prepared.params, &uses).map_err(|failure| self.entry.failed(failure))?;
         if !self.entry.has_sites() && !prepared.has_staged_arrays() && !options.timed {
             return Ok(stats());
         }
@@ -190,12 +230,18 @@ unsafe fn allow_shared(function: sys::CUfunction, max_bytes: i32) -> Result<(), 
 
 impl Drop for CudaKernel {
     fn drop(&mut self) {
+        self.device.unload_later(self.code.clone());
+    }
+}
+
+impl Drop for LoadedCode {
+    fn drop(&mut self) {
         // The driver is waited for, because launches may not have run yet. What fails here, a launch or a copy has said
         // or will say.
         let _ = self.device.within("unload the kernel", || {
             result::ctx::synchronize()?;
             // SAFETY: the module is unloaded once, and nothing of it runs.
-            unsafe { result::module::unload(self.code.module) }
+            unsafe { result::module::unload(self.module) }
         });
     }
 }

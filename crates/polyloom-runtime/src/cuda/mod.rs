@@ -5,17 +5,24 @@
 //! [`driver`] asks first, and nothing here calls the driver before it has.
 
 mod assembler;
+mod captures;
 mod device;
 mod driver;
+mod graph;
+mod host_memory;
+mod interface;
 mod kernel;
+mod memory;
 mod memory_pool;
 mod nvjitlink;
 mod nvrtc;
 mod queue;
 mod stdout;
+mod stream;
+mod stream_target;
 
 pub use assembler::{AssembleError, PtxAssembler, PtxasProgram, cubin, set_package_folders};
-pub use device::{CudaDevice, devices, properties, synchronize};
+pub use device::{CudaDevice, can_access_peer, devices, open_devices, properties, set_peer_access, synchronize};
 pub use kernel::CudaKernel;
 pub use nvrtc::{NvrtcError, NvrtcLibrary};
 pub use queue::CudaQueue;

@@ -94,6 +94,48 @@ impl DeviceBuffer {
         })
     }
 
+    /// Copies the elements of an array in this memory, as they follow each other row by row, to memory of the host that the
+    /// device shares, and may return before. Returns false, and does nothing, if they do not follow each other here.
+    ///
+    /// # Errors
+    ///
+    /// As [`DeviceBuffer::read`].
+    ///
+    /// # Safety
+    ///
+    /// The memory of the host is [shared](super::SharedMemory), has as many bytes, and lives until the copy is done.
+    pub unsafe fn read_later(&self, array: &ArrayLayout, to: *mut u8) -> Result<bool, DeviceFailure> {
+        let n_bytes = array.n_bytes();
+        self.check(array, n_bytes)?;
+        if !array.is_one_run() || n_bytes == 0 {
+            return Ok(n_bytes == 0);
+        }
+        // SAFETY: the array is in this memory, and the caller vouches for the host's.
+        array.runs(&mut |address, length| unsafe { self.queue.read_later(address, to, length as usize) })?;
+        Ok(true)
+    }
+
+    /// Copies elements from memory of the host that the device shares, where they follow each other row by row, to those
+    /// of an array in this memory, and may return before.
+    ///
+    /// # Errors
+    ///
+    /// As [`DeviceBuffer::read`].
+    ///
+    /// # Safety
+    ///
+    /// As of [`DeviceBuffer::read_later`].
+    pub unsafe fn write_later(&self, array: &ArrayLayout, from: *const u8) -> Result<(), DeviceFailure> {
+        self.check(array, array.n_bytes())?;
+        let mut done = 0;
+        array.rows(&mut |rows| {
+            // SAFETY: the array is in this memory, these are its rows, and the caller vouches for the host's memory.
+            let copied = unsafe { self.queue.write_later(rows, from.add(done)) };
+            done += rows.n_bytes() as usize;
+            copied
+        })
+    }
+
     /// Sets each element of an array in this memory. `element` is one of them: the bytes along its last axes.
     ///
     /// # Errors
@@ -133,6 +175,18 @@ impl DeviceBuffer {
                 Ok(())
             }
             None => self.write(array, &repeated(n_bytes as usize)),
+        }
+    }
+
+    /// Has the current queue wait for those that use this memory, as [`Queue::begin_use`] says.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    pub fn begin_use(&self, is_written: bool) -> Result<(), DeviceFailure> {
+        match self.n_bytes {
+            0 => Ok(()),
+            _ => self.queue.begin_use(self.address, is_written),
         }
     }
 

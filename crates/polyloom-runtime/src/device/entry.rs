@@ -144,6 +144,28 @@ impl DeviceEntry {
         params
     }
 
+    /// The arrays among the arguments that are in the device's memory: where each has its first element, and true if the
+    /// kernel writes it.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn resident_arrays<'a>(&'a self, args: &'a ArgBlock) -> impl Iterator<Item = (u64, bool)> + 'a {
+        self.params.types().iter().enumerate().filter_map(|(param, ty)| {
+            let is_array = matches!(ty, Type::Array { .. } | Type::CompositeArray { .. });
+            if !is_array || !args.is_resident(param) {
+                return None;
+            }
+            let address = *args.words().get(self.params.layout().offsets[param] as usize / 8)?;
+            (address != 0).then(|| (address, self.written.get(param).copied().unwrap_or(true)))
+        })
+    }
+
+    /// Returns true if arrays are among the arguments that are in the host's memory.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn has_host_arrays(&self, args: &ArgBlock) -> bool {
+        let arrays = self.params.types().iter().enumerate();
+        let mut arrays = arrays.filter(|(_, ty)| matches!(ty, Type::Array { .. } | Type::CompositeArray { .. }));
+        arrays.any(|(param, _)| !args.is_resident(param))
+    }
+
     /// The arrays among the arguments that are in the host's memory, in order.
     fn host_arrays(&self, args: &ArgBlock) -> Vec<HostArray> {
         let array = |(param, ty): (usize, &Type)| {

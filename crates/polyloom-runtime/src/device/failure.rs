@@ -14,12 +14,22 @@ pub enum DeviceFailure {
         reason: String,
     },
     /// The device has no memory left.
-    #[error("device '{device}' is out of memory: {n_bytes} bytes were asked for")]
+    #[error("device '{device}' is out of memory: {n_bytes} bytes were asked for{holders}")]
     OutOfMemory {
         /// Which.
         device: DeviceId,
         /// Says how many there should be.
         n_bytes: usize,
+        /// Says what holds its memory, as the end of the message; empty if that is not known.
+        holders: String,
+    },
+    /// Something that no graph can hold is asked of a queue that is captured.
+    #[error("device '{device}' cannot capture {what}")]
+    NotCapturable {
+        /// Which.
+        device: DeviceId,
+        /// Names it, and what to do instead.
+        what: String,
     },
     /// Bytes that are not in the memory they should be in.
     #[error("{n_bytes} bytes at 0x{address:x} are not in this memory of device '{device}'")]

@@ -1,7 +1,9 @@
 //! Queues: what a device does, in order.
 
+use super::graph::DeviceGraph;
 use super::layout::RowLayout;
 use super::{DeviceFailure, DeviceId};
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -41,15 +43,35 @@ impl FillWord {
 /// What a device does, in the order in which it is asked: launches, copies, fills, and giving memory back.
 ///
 /// Those of the CPU and the simulator do everything at once, before the call returns. Those of CUDA devices are streams:
-/// copies to and from the host return when they are done, everything else may happen later. Addresses are those that
-/// kernels use on the device.
+/// copies to and from pageable memory of the host return when they are done, everything else may happen later. Addresses
+/// are those that kernels use on the device.
+///
+/// Memory that is used in one queue after another is in order: what a queue does with an allocation waits for the queue
+/// that wrote it last and, if it writes, for those that read it since. Memory that is reached through pointers in memory
+/// is not known, and events order its use.
 pub trait Queue: Send + Sync {
     /// Returns which device's it is.
     fn device(&self) -> DeviceId;
+    /// Gives itself to the device's own code.
+    fn as_any(&self) -> &dyn Any;
     /// The driver's handle of it, a `CUstream`; 0 for the default stream of a device, and where there is no driver.
     fn native_handle(&self) -> u64 {
         0
     }
+    /// Returns how urgent its work is: numbers below 0 are more urgent.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    fn priority(&self) -> Result<i32, DeviceFailure> {
+        Ok(0)
+    }
+    /// Returns true if its work is in order with that of the device's default queue.
+    fn is_blocking(&self) -> bool {
+        true
+    }
+    /// Makes it the queue of all work of this thread on the device that names none; gives the one that was it before.
+    fn make_current(self: Arc<Self>) -> Arc<dyn Queue>;
     /// So many bytes, at least one, at an address that is `skew`, below 256, past a multiple of 256. What they hold is
     /// undefined.
     ///
@@ -105,12 +127,49 @@ pub trait Queue: Send + Sync {
     ///
     /// As of `write`.
     unsafe fn copy(&self, to: RowLayout, from: RowLayout) -> Result<(), DeviceFailure>;
-    /// Marks the place in the queue where it is now.
+    /// Copies to memory of the host that the device shares, pinned or registered, and may return before.
     ///
     /// # Errors
     ///
     /// When the device fails.
-    fn record(&self) -> Result<Arc<dyn Event>, DeviceFailure>;
+    ///
+    /// # Safety
+    ///
+    /// As of `read`, and the memory of the host is shared with the device and lives until the copy is done.
+    unsafe fn read_later(&self, address: u64, to: *mut u8, n_bytes: usize) -> Result<(), DeviceFailure> {
+        // SAFETY: the caller vouches for both.
+        unsafe { self.read(address, std::slice::from_raw_parts_mut(to, n_bytes)) }
+    }
+    /// Copies from memory of the host that the device shares, pinned or registered, where the rows follow each other, and
+    /// may return before.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    ///
+    /// # Safety
+    ///
+    /// As of `write`, and the memory of the host is shared with the device and lives until the copy is done.
+    unsafe fn write_later(&self, to: RowLayout, from: *const u8) -> Result<(), DeviceFailure> {
+        // SAFETY: the caller vouches for both.
+        unsafe { self.write(to, std::slice::from_raw_parts(from, to.n_bytes() as usize)) }
+    }
+    /// Has the queue wait for those that use memory, as a piece of work does that reads or writes it: what somebody else puts
+    /// into the queue comes after them.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    fn begin_use(&self, address: u64, is_written: bool) -> Result<(), DeviceFailure> {
+        let _is_in_order = (address, is_written);
+        Ok(())
+    }
+    /// Marks the place in the queue where it is now. Events that are not timed are cheaper.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    fn record(&self, is_timed: bool) -> Result<Arc<dyn Event>, DeviceFailure>;
     /// Has whatever is asked of the queue from now on wait for an event, of whatever queue and device.
     ///
     /// # Errors
@@ -123,7 +182,59 @@ pub trait Queue: Send + Sync {
     ///
     /// Those of the kernels that ran.
     fn synchronize(&self) -> Result<(), DeviceFailure>;
+    /// Returns true if everything in the queue is done.
+    ///
+    /// # Errors
+    ///
+    /// Those of the kernels that ran.
+    fn is_done(&self) -> Result<bool, DeviceFailure> {
+        Ok(true)
+    }
+    /// Calls a function of the host after everything that is in the queue now, and before what is asked of it later. The
+    /// function must not use the device.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails; the function is not called then.
+    fn call(&self, function: HostFunction) -> Result<(), DeviceFailure> {
+        function();
+        Ok(())
+    }
+    /// Returns true if what is asked of the queue becomes part of a graph.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    fn is_capturing(&self) -> Result<bool, DeviceFailure> {
+        Ok(false)
+    }
+    /// Has everything that is asked of the queue, and of queues that wait for its events, become part of a graph instead of
+    /// being done, until [`Queue::end_capture`].
+    ///
+    /// # Errors
+    ///
+    /// When the device has no graphs, or fails.
+    fn begin_capture(&self) -> Result<(), DeviceFailure> {
+        Err(DeviceFailure::NotCapturable {
+            device: self.device(),
+            what: "a queue that does everything at once".to_owned(),
+        })
+    }
+    /// Ends what [`Queue::begin_capture`] began.
+    ///
+    /// # Errors
+    ///
+    /// When something that is no part of a graph was asked meanwhile, or the device fails.
+    fn end_capture(&self) -> Result<Arc<dyn DeviceGraph>, DeviceFailure> {
+        Err(DeviceFailure::NotCapturable {
+            device: self.device(),
+            what: "a queue that does everything at once".to_owned(),
+        })
+    }
 }
+
+/// A function of the host that a queue calls.
+pub type HostFunction = Box<dyn FnOnce() + Send>;
 
 pub(crate) mod sealed {
     /// Keeps [`Event`](super::Event) to the queues of this crate, because a CUDA queue hands the handle that an event gives
