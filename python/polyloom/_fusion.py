@@ -392,7 +392,7 @@ class Fusion:
             )
             left = analysis.plan["left"]
             if left:
-                reason += f": `ops.{report['calls'][left[0][0]]}` is left alone, since {left[0][1]}"
+                reason += f": `{report['labels'][left[0][0]]}` is left alone, since {left[0][1]}"
             line = code.co_firstlineno
             diagnostics = [
                 Diagnostic(

@@ -167,6 +167,13 @@ def test_errors_are_those_of_numpy_at_their_line(expression, arguments):
     assert seen[0] == seen[1]
 
 
+def test_drawings_name_calls_as_they_are_written():
+    f = fused("def f(a):\n    return np.exp(a.T + 1.0)\n")
+    f(np.ones((2, 3), np.float32))
+    svg = f.graph()
+    assert all(f">{name}</text>" in svg for name in (".T", "+", "np.exp")) and "ops." not in svg
+
+
 def test_a_number_is_an_input_of_the_group():
     f = fused("def f(a, n):\n    k = n * 2\n    return np.exp(a) * k\n")
     for n in (3, 2.5, np.float32(2), 7):

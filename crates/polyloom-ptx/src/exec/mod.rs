@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod block;
 mod bulk;
 mod call;
+mod cluster;
 mod conditional;
 mod grid;
 mod heap;
@@ -14,7 +15,9 @@ mod print;
 pub(crate) mod registers;
 mod special;
 mod stack;
+mod tensor;
 pub(crate) mod warp;
+mod warpgroup;
 
 pub(crate) use block::BlockState;
 pub(crate) use grid::{GridContext, run, runs_on};

@@ -17,7 +17,7 @@ mod options;
 
 pub use bound_fusion::{BoundFusion, RunNumber};
 pub use evaluate::evaluate_at;
-pub(crate) use kernel_cache::FusedKernelCache;
+pub(crate) use kernel_cache::{FusedKernelCache, KernelChoices};
 pub use options::plan_options;
 
 use crate::kernel::Kernel;
@@ -26,7 +26,7 @@ use polyloom_frontend::CompileError;
 use polyloom_graph::plan::{BufferKind, FusionPlan, KernelGrid, PlanArg, PlanBuffer, PlanOptions, PlanOutput};
 use polyloom_graph::{Graph, GraphError, Layout};
 use polyloom_ir::BuildError;
-use polyloom_runtime::{ArgError, DeviceFailure, LaunchError};
+use polyloom_runtime::{ArgError, DeviceFailure, LaunchError, Tier};
 use std::sync::Arc;
 
 /// The reason why a graph cannot be compiled or run.
@@ -77,6 +77,8 @@ pub struct FusedPlan {
     buffers: Vec<PlanBuffer>,
     kernels: Vec<FusedKernel>,
     outputs: Vec<PlanOutput>,
+    /// The tier of the code on the CPU; unless given, the device's policy chooses.
+    tier: Option<Tier>,
 }
 
 /// A launch of a plan, without memory.
@@ -102,15 +104,23 @@ impl Session {
     ) -> Result<FusedPlan, FusionError> {
         let FusionPlan { buffers, kernels, outputs } = polyloom_graph::plan::plan(graph, inputs, options)?;
         let kernels = kernels.into_iter().map(|kernel| {
-            let compiled = self.fused_kernels().kernel(self, &kernel.body)?;
+            // Kernels in blocks have the blocks of their plan.
+            let block_size = options.block_size.filter(|_| matches!(kernel.grid, KernelGrid::Threads(_)));
+            let choices = KernelChoices { unroll: options.unroll, block_size };
+            let compiled = self.fused_kernels().kernel(self, &kernel.body, choices)?;
             Ok(FusedKernel { kernel: compiled, grid: kernel.grid, args: kernel.args })
         });
         let kernels = kernels.collect::<Result<_, FusionError>>()?;
-        Ok(FusedPlan { buffers, kernels, outputs })
+        Ok(FusedPlan { buffers, kernels, outputs, tier: None })
     }
 }
 
 impl FusedPlan {
+    /// The plan with code of one tier on the CPU.
+    pub fn with_tier(self, tier: Option<Tier>) -> FusedPlan {
+        FusedPlan { tier, ..self }
+    }
+
     /// The memory that a run needs.
     pub fn buffers(&self) -> &[PlanBuffer] {
         &self.buffers
