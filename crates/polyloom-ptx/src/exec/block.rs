@@ -123,7 +123,7 @@ impl BlockRun {
             index: [0; 3],
             linear: 0,
             shared,
-            cluster: Arc::new(Cluster::new(context, Vec::new(), &[], 1)),
+            cluster: Arc::new(Cluster::new(context.new_cluster_checks(), Vec::new(), &[], 1)),
             rank: 0,
             barriers: vec![BarrierState::default(); BARRIERS],
             present: Vec::new(),
@@ -160,8 +160,10 @@ impl BlockRun {
         state.checks = context.new_checks(ordinal).map(Box::new);
         if context.cluster_blocks == 1 {
             match Arc::get_mut(&mut state.cluster) {
-                Some(cluster) => cluster.reset(context, &state.present, 1),
-                None => state.cluster = Arc::new(Cluster::new(context, Vec::new(), &state.present, 1)),
+                Some(cluster) => cluster.reset(context.new_cluster_checks(), &state.present, 1),
+                None => {
+                    state.cluster = Arc::new(Cluster::new(context.new_cluster_checks(), Vec::new(), &state.present, 1))
+                }
             }
         }
         has_room
@@ -171,7 +173,8 @@ impl BlockRun {
     pub(crate) fn join(blocks: &mut [BlockRun], context: &GridContext<'_>) {
         let shared = blocks.iter().map(|block| Arc::clone(&block.state.shared)).collect();
         let Some(first) = blocks.first() else { return };
-        let cluster = Arc::new(Cluster::new(context, shared, first.state.present(), blocks.len() as u32));
+        let cluster =
+            Arc::new(Cluster::new(context.new_cluster_checks(), shared, first.state.present(), blocks.len() as u32));
         blocks.iter_mut().for_each(|block| block.state.cluster = Arc::clone(&cluster));
     }
 

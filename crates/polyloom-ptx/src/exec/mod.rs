@@ -5,6 +5,7 @@ pub(crate) mod block;
 mod bulk;
 mod call;
 mod cluster;
+mod cluster_ops;
 mod conditional;
 mod grid;
 mod heap;

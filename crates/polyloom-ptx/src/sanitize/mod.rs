@@ -3,6 +3,7 @@
 //! Execution shows every access, barrier and fence to `BlockState`'s `observe` functions, which are here. Nothing of it
 //! runs unless a launch asks for checks or counters.
 
+pub(crate) mod cluster;
 mod copies;
 mod count;
 mod flow;
@@ -20,8 +21,9 @@ use crate::exec::{BlockState, GridContext};
 use crate::memory::window::{self, RESERVED_SHARED};
 use crate::report::{Finding, FindingKind};
 use crate::syntax::ast::StateSpace;
-use copies::{CopyEnd, CopyUnderWay, PendingCopies};
-use order::{BlockTime, Board, MBarrierTime, VectorClock};
+use cluster::ClusterChecks;
+use copies::{CopyEnd, CopyUnderWay};
+use order::{BlockTime, Board, VectorClock};
 use race::{AccessRecord, ShadowMemory};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, PoisonError};
@@ -42,33 +44,6 @@ impl GlobalChecks {
     /// Holds the words of global memory that were accessed.
     pub(crate) fn footprint(&self) -> Vec<race::WordAccess> {
         self.shadow.footprint()
-    }
-}
-
-/// Describes what the checks know of the shared memory of a cluster. Addresses name the blocks that they are of.
-#[derive(Default)]
-pub(crate) struct ClusterChecks {
-    /// A bit for each byte of each block's shared memory that was written.
-    written: Vec<Vec<u8>>,
-    shadow: ShadowMemory,
-    board: Board,
-    copies: PendingCopies,
-    mbarriers: FxHashMap<u64, MBarrierTime>,
-    /// The barrier of the cluster, whose phases order threads as those of mbarriers do.
-    barrier: MBarrierTime,
-}
-
-impl ClusterChecks {
-    pub(crate) fn new(shared_bytes: u32, n_blocks: u32) -> Self {
-        let mut written = vec![0; (shared_bytes as usize).div_ceil(8)];
-        // The system's own words count as written, because they are zero at first.
-        written.iter_mut().take(RESERVED_SHARED as usize / 8).for_each(|bits| *bits = 0xff);
-        ClusterChecks { written: vec![written; n_blocks as usize], ..ClusterChecks::default() }
-    }
-
-    /// All threads have come to the barrier of the cluster.
-    pub(crate) fn barrier_completes(&mut self) {
-        self.barrier.complete();
     }
 }
 
