@@ -79,8 +79,8 @@ def _arguments(
     for name, parameter in parameters.items():
         if name not in found and parameter.default is inspect.Parameter.empty:
             raise CommandError(
-                f"`{name}` has no value: give --shape {name}=4x5 or --number {name}=2, and of a dictionary each entry, as "
-                f"--shape {name}.w=4x5"
+                f"`{name}` has no value: give --shape {name}=4x5 or --number {name}=2, and of a dictionary each entry, "
+                f"as --shape {name}.w=4x5"
             )
     return found
 

@@ -399,8 +399,9 @@ class TracedTensor(_native.TracedBase):
 def _index(item: Any) -> int:
     if isinstance(item, (bool, np.bool_)) or not hasattr(item, "__index__") or getattr(item, "shape", ()) != ():
         raise TypeError(
-            f"an index is an integer, a slice, None or `...`, not {type(item).__name__}: to choose elements by an array of "
-            f"indices write ops.take(x, indices, axis), by truth values ops.where(condition, x, 0.0)\n  {users_line()}"
+            f"an index is an integer, a slice, None or `...`, not {type(item).__name__}: to choose elements by an "
+            "array of indices write ops.take(x, indices, axis), by truth values ops.where(condition, x, 0.0)\n"
+            f"  {users_line()}"
         )
     return operator.index(item)
 
@@ -456,8 +457,8 @@ def _padded(x: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
 def _norm(x: Any, ord: float | None = None, axis: Any = None, keepdims: bool = False) -> Any:
     if ord is not None:
         raise TypeError(
-            f"np.linalg.norm with ord={ord!r} is not traced for its gradient: ops.norm has the root of the sum of squares\n"
-            f"  {users_line()}"
+            f"np.linalg.norm with ord={ord!r} is not traced for its gradient: ops.norm has the root of the sum of "
+            f"squares\n  {users_line()}"
         )
     return ops.norm(x, axis, keepdims)
 
