@@ -94,7 +94,7 @@ def test_wrong_policies_are_refused():
         loom.Policy("fastest", tolerance=-1.0)
     with pytest.raises(ValueError, match="budget"):
         loom.Policy("explore", budget=0)
-    with pytest.raises(TypeError, match="name it first"):
+    with pytest.raises(TypeError, match=r"write policy\('fastest', tolerance=1e-5\)"):
         loom.policy(tolerance=1.0)
 
 
