@@ -6,7 +6,7 @@ import ast
 import builtins
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,14 +48,27 @@ def deferral(
     used = "launched" if decorator == "kernel" else "called"
     if missing is not None:
         return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {missing.__doc__}")
-    if errors and all(found.code == _NOT_SUPPORTED_YET for found in errors):
-        return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {errors[0].message}")
+    # Other errors beside it may follow from it; the whole diagnostic is that of the use.
+    not_yet = next((found for found in errors if found.code == _NOT_SUPPORTED_YET), None)
+    if not_yet is not None:
+        return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {not_yet.message}")
     if errors and all(_is_defined_later(found, function, cells, lines) for found in errors):
         return Deferral()
     # Warp looks at annotations where a definition is, too.
     if config.errors == "launch" and not any(found.message.startswith("Union type annotations") for found in errors):
         first = f"{errors[0].message} [{errors[0].code}]" if errors else str(error)
         return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {first}")
+    return None
+
+
+def not_there(error: CompileError) -> str | None:
+    """What Polyloom does not have that an error is about, in a sentence; None if it is about something else."""
+    for found in error.diagnostics:
+        if found.severity == "error" and found.code == _NOT_SUPPORTED_YET:
+            return found.message
+        value = _value_of(found, _modules_of(found.file)) if found.severity == "error" else None
+        if isinstance(value, Absent):
+            return str(value.__doc__)
     return None
 
 
@@ -70,22 +83,33 @@ def _scopes(found: Diagnostic, function: Callable[..., Any], cells: dict[str, An
     if found.file == function.__code__.co_filename:
         yield cells
         yield function.__globals__
-        return
+    else:
+        yield from _modules_of(found.file)
+
+
+def _modules_of(file: str) -> Iterator[dict[str, Any]]:
+    """The names of the modules that are loaded from a file."""
     for module in list(sys.modules.values()):
-        if getattr(module, "__file__", None) == found.file:
+        if getattr(module, "__file__", None) == file:
             yield vars(module)
 
 
-def _absent_value(found: Diagnostic, function: Callable[..., Any], cells: dict[str, Any]) -> Absent | None:
-    """What of Warp's the text of a finding names that Polyloom does not have."""
+def _value_of(found: Diagnostic, scopes: Iterable[dict[str, Any]]) -> Any:
+    """The value that the text of a finding names in the first scope that has it."""
     root, *rest = _path(found) or [""]
-    for scope in _scopes(found, function, cells):
+    for scope in scopes:
         if root in scope:
             value = scope[root]
             for name in rest:
                 value = getattr(value, name, None)
-            return value if isinstance(value, Absent) else None
+            return value
     return None
+
+
+def _absent_value(found: Diagnostic, function: Callable[..., Any], cells: dict[str, Any]) -> Absent | None:
+    """What of Warp's the text of a finding names that Polyloom does not have."""
+    value = _value_of(found, _scopes(found, function, cells))
+    return value if isinstance(value, Absent) else None
 
 
 def _is_defined_later(found: Diagnostic, function: Callable[..., Any], cells: dict[str, Any], lines: list[str]) -> bool:

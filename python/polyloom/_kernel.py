@@ -24,7 +24,7 @@ from polyloom._arrays import array
 from polyloom._compatibility import Module, checked_module_options, module_of_kernel
 from polyloom._composites import GenericComposite
 from polyloom._config import config
-from polyloom._deferral import Deferral, deferral
+from polyloom._deferral import Deferral, deferral, not_there
 from polyloom._errors import CompileError
 from polyloom._scalars import DType
 from polyloom._source_units import lines_of, parsed_lines, unit_of
@@ -239,10 +239,11 @@ def _overload(kernel: _native.Kernel, types: Sequence[Any] | Mapping[str, Any] |
     try:
         return kernel.overload(types)
     except CompileError as error:
-        if config.errors != "launch":
+        missing = not_there(error)
+        if missing is None and config.errors != "launch":
             raise
         # It is compiled again where it is launched.
-        text = f"kernel '{kernel.key}' is refused where it is launched with these types: {error.msg}"
+        text = f"kernel '{kernel.key}' is refused where it is launched with these types: {missing or error.msg}"
         warnings.warn(text, SyntaxWarning, stacklevel=3)
         return kernel
 

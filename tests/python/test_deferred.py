@@ -153,6 +153,33 @@ def test_what_polyloom_does_not_have_does_not_stop_an_import(tmp_path, what):
             use()
 
 
+def test_overloads_of_what_is_not_there_stop_no_import(tmp_path):
+    text = HEAD + (
+        "from typing import Any\n"
+        "@wp.kernel\ndef k(a: wp.array(dtype=Any)):\n    t = wp.tile_load(a, shape=4)\n"
+        "made = wp.overload(k, [wp.array(dtype=wp.float32)])\n"
+    )
+    with pytest.warns(SyntaxWarning, match="kernel 'k' is refused where it is launched with these types: .*tiles"):
+        module = load(tmp_path, "absent_overload", text)
+    with pytest.raises(loom.CompileError, match=r"(?s)tiles.*-->.*\.py:\d+"):
+        loom.launch(module.made, 1, [np.zeros(1, np.float32)])
+
+
+def test_errors_that_follow_from_what_is_not_supported_yet_wait_with_it(tmp_path):
+    text = HEAD + (
+        "@wp.func\ndef swapped(x: wp.array(dtype=float), y: wp.array(dtype=float)):\n"
+        "    t = x\n    x = y\n    y = t\n    return x[0]\n"
+        "@wp.struct\nclass Pair:\n    a: wp.array(dtype=float)\n    b: wp.array(dtype=float)\n"
+        "@wp.kernel\ndef k(a: wp.array(dtype=float), n: int):\n    p = Pair()\n    p.a = a\n    p.b = a\n"
+        "    if n == 1:\n        v = p.a\n    elif n == 2:\n        v = p.b\n"
+        "    if n == 1:\n        a[0] = v[0]\n    a[0] = swapped(a, a)\n"
+    )
+    with pytest.warns(SyntaxWarning, match="'k' is refused where it is launched: .* cannot be assigned again"):
+        module = load(tmp_path, "follows", text)
+    with pytest.raises(loom.CompileError, match="cannot be assigned again"):
+        loom.launch(module.k, 1, [np.zeros(1, np.float32), 1])
+
+
 def test_absent_names_say_so_where_they_are_used(tmp_path):
     import polyloom.fem
     import polyloom.optim.linear
