@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dis
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,8 @@ from polyloom._errors import CompileError, Diagnostic
 _ABOUT_NAMES = ("PL0201", "PL0206")
 # The code of what programs written for Warp do, and Polyloom does not have yet.
 _NOT_SUPPORTED_YET = "PL0006"
+# What CPython makes of a body that does nothing.
+_OPCODES_OF_STUBS = {"LOAD_CONST", "NOP", "RESUME", "RETURN_CONST", "RETURN_VALUE"}
 # Names that a module gives a meaning somewhere, by the list of lines of its text.
 _defined: dict[str, tuple[list[str], frozenset[str]]] = {}
 
@@ -54,11 +57,20 @@ def deferral(
         return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {not_yet.message}")
     if errors and all(_is_defined_later(found, function, cells, lines) for found in errors):
         return Deferral()
+    if _is_stub(function):
+        return Deferral()
     # Warp looks at annotations where a definition is, too.
     if config.errors == "launch" and not any(found.message.startswith("Union type annotations") for found in errors):
         first = f"{errors[0].message} [{errors[0].code}]" if errors else str(error)
         return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {first}")
     return None
+
+
+def _is_stub(function: Callable[..., Any]) -> bool:
+    """Whether the body is `...` or `pass`, as in a class that says what functions others have."""
+    code = function.__code__
+    does = {instruction.opname for instruction in dis.get_instructions(code)}
+    return does <= _OPCODES_OF_STUBS and set(code.co_consts) <= {None, function.__doc__}
 
 
 def not_there(error: CompileError) -> str | None:

@@ -180,6 +180,20 @@ def test_errors_that_follow_from_what_is_not_supported_yet_wait_with_it(tmp_path
         loom.launch(module.k, 1, [np.zeros(1, np.float32), 1])
 
 
+def test_a_function_without_a_body_stops_no_import(tmp_path):
+    text = HEAD + (
+        "class Topology:\n    @staticmethod\n    @wp.func\n    def n_nodes(cell: int) -> int:\n"
+        '        """Gives the number of nodes."""\n        ...\n'
+    )
+    module = load(tmp_path, "stub", text)
+
+    with pytest.raises(loom.CompileError, match="not every path through `n_nodes` returns a value"):
+
+        @loom.kernel
+        def k(a: loom.array(dtype=int)):
+            a[0] = module.Topology.n_nodes(a[0])
+
+
 def test_absent_names_say_so_where_they_are_used(tmp_path):
     import polyloom.fem
     import polyloom.optim.linear
