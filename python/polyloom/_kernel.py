@@ -61,7 +61,10 @@ def _enclosing_types(function: Callable[..., Any]) -> dict[str, Any]:
         frame = frame.f_back  # type: ignore[assignment]
     if frame is None:
         return _solved(function)
-    return {name: value for name, value in frame.f_locals.items() if _is_in_annotations(value)}
+    found = {name: value for name, value in frame.f_locals.items() if _is_in_annotations(value)}
+    # The locals of a class body are without those of the functions around it.
+    is_class_body = not frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    return _solved(function) | found if is_class_body else found
 
 
 def _is_in_annotations(value: Any) -> bool:

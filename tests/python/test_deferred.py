@@ -264,6 +264,27 @@ def set_qualname(name):
     return change
 
 
+def test_annotations_in_a_class_of_a_function_may_name_variables_of_that():
+    def made(Handle, Row):
+        class Links:
+            @staticmethod
+            @loom.func
+            def doubled(x: Handle, rows: loom.array(dtype=Row)) -> Handle:
+                return x + x + Handle(rows.shape[0])
+
+        return Links
+
+    Links = made(loom.float64, loom.vec3)
+
+    @loom.kernel
+    def k(a: loom.array(dtype=loom.float64), rows: loom.array(dtype=loom.vec3)):
+        a[0] = Links.doubled(a[0], rows)
+
+    a = np.array([2.5])
+    loom.launch(k, 1, [a, loom.zeros(3, dtype=loom.vec3)])
+    assert a[0] == 8.0
+
+
 def test_decorators_of_the_program_may_stand_below_ours():
     @loom.func
     @set_qualname("abc")
