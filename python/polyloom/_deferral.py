@@ -19,6 +19,8 @@ from polyloom._errors import CompileError, Diagnostic
 _ABOUT_NAMES = ("PL0201", "PL0206")
 # The code of what programs written for Warp do, and Polyloom does not have yet.
 _NOT_SUPPORTED_YET = "PL0006"
+# The code of a path through a function that returns nothing.
+_NO_RETURN = "PL0107"
 # What CPython makes of a body that does nothing.
 _OPCODES_OF_STUBS = {"LOAD_CONST", "NOP", "RESUME", "RETURN_CONST", "RETURN_VALUE"}
 # Names that a module gives a meaning somewhere, by the list of lines of its text.
@@ -55,9 +57,10 @@ def deferral(
     not_yet = next((found for found in errors if found.code == _NOT_SUPPORTED_YET), None)
     if not_yet is not None:
         return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {not_yet.message}")
-    if errors and all(_is_defined_later(found, function, cells, lines) for found in errors):
+    # What else is wrong may follow from a name that has no meaning yet.
+    if any(_is_defined_later(found, function, cells, lines) for found in errors):
         return Deferral()
-    if _is_stub(function):
+    if decorator == "func" and all(found.code == _NO_RETURN for found in errors) and _is_stub(function):
         return Deferral()
     # Warp looks at annotations where a definition is, too.
     if config.errors == "launch" and not any(found.message.startswith("Union type annotations") for found in errors):

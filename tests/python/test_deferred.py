@@ -180,6 +180,18 @@ def test_errors_that_follow_from_what_is_not_supported_yet_wait_with_it(tmp_path
         loom.launch(module.k, 1, [np.zeros(1, np.float32), 1])
 
 
+def test_errors_in_the_arguments_of_what_is_defined_later_wait_with_it(tmp_path):
+    text = HEAD + (
+        "@wp.struct\nclass Row:\n    n: int\n"
+        "@wp.kernel\ndef k(a: wp.array(dtype=int)):\n    r = Row()\n    r.n = a[0]\n    a[0] = Later.doubled(r)\n"
+        "class Later:\n    @staticmethod\n    @wp.func\n    def doubled(r: Row) -> int:\n        return r.n + r.n\n"
+    )
+    module = load(tmp_path, "arguments_later", text)
+    a = np.array([4], np.int32)
+    loom.launch(module.k, 1, [a])
+    assert a[0] == 8
+
+
 def test_a_function_without_a_body_stops_no_import(tmp_path):
     text = HEAD + (
         "class Topology:\n    @staticmethod\n    @wp.func\n    def n_nodes(cell: int) -> int:\n"
