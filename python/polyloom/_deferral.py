@@ -57,8 +57,9 @@ def deferral(
     not_yet = next((found for found in errors if found.code == _NOT_SUPPORTED_YET), None)
     if not_yet is not None:
         return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {not_yet.message}")
-    # What else is wrong may follow from a name that has no meaning yet.
-    if any(_is_defined_later(found, function, cells, lines) for found in errors):
+    # What is wrong beside a name that has no meaning yet may follow from it.
+    later = {found.line for found in errors if _is_defined_later(found, function, cells, lines)}
+    if errors and all(found.line in later for found in errors):
         return Deferral()
     if decorator == "func" and all(found.code == _NO_RETURN for found in errors) and _is_stub(function):
         return Deferral()
