@@ -375,28 +375,15 @@ class Fusion:
             return
         code = self.original.__code__
         diagnostics = [
-            Diagnostic(
-                "PL0304",
-                "error",
-                each["reason"],
-                each["help"],
-                each["file"],
-                each["line"],
-                each["column"],
-                each["line"],
-                each["column"],
-            )
+            _ended_fusion(each["reason"], each["help"], each["file"], each["line"], each["column"])
             for each in report["breaks"]
         ]
+        without_strict = "call the function without `strict=True`"
         diagnostics += [
-            Diagnostic(
-                "PL0304",
-                "error",
+            _ended_fusion(
                 f"`{each['label']}` stays Python, {each['reason']}",
-                "call the function without `strict=True`",
+                without_strict,
                 each["file"],
-                each["line"],
-                each["column"],
                 each["line"],
                 each["column"],
             )
@@ -412,21 +399,13 @@ class Fusion:
             left = analysis.plan["left"]
             if left:
                 reason += f": `{report['labels'][left[0][0]]}` is left alone, since {left[0][1]}"
-            line = code.co_firstlineno
-            diagnostics = [
-                Diagnostic(
-                    "PL0304",
-                    "error",
-                    reason,
-                    "call the function without `strict=True`",
-                    code.co_filename,
-                    line,
-                    1,
-                    line,
-                    1,
-                )
-            ]
+            diagnostics = [_ended_fusion(reason, without_strict, code.co_filename, code.co_firstlineno, 1)]
         raise CompileError(diagnostics, analysis.captured.explanation(), None)
+
+
+def _ended_fusion(reason: str, advice: str, file: str, line: int, column: int) -> Diagnostic:
+    """The finding that fusion ends at a place."""
+    return Diagnostic("PL0304", "error", reason, advice, file, line, column, line, column)
 
 
 def _may_be_array_later(value: Any) -> bool:
