@@ -21,7 +21,7 @@ _ABOUT_NAMES = ("PL0201", "PL0206")
 _NOT_SUPPORTED_YET = "PL0006"
 # The code of a path through a function that returns nothing.
 _NO_RETURN = "PL0107"
-# What CPython makes of a body that does nothing.
+# CPython makes these of a body that does nothing.
 _OPCODES_OF_STUBS = {"LOAD_CONST", "NOP", "RESUME", "RETURN_CONST", "RETURN_VALUE"}
 # Names that a module gives a meaning somewhere, by the list of lines of its text.
 _defined: dict[str, tuple[list[str], frozenset[str]]] = {}

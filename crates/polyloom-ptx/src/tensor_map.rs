@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn swizzles_exchange_pieces_by_the_number_of_their_line() {
-        // Of eight lines of 128 bytes, with eight pieces each, the column of first pieces is a diagonal.
+        // The column of first pieces of eight lines of 128 bytes, with eight pieces each, is a diagonal.
         let column: Vec<usize> = (0..8).map(|line| TensorSwizzle::B128.place(1024 + 128 * line) % 128 / 16).collect();
         assert_eq!(column, [0, 1, 2, 3, 4, 5, 6, 7]);
         let column: Vec<usize> = (0..8).map(|line| TensorSwizzle::B64.place(128 * line) % 128 / 16).collect();

@@ -1,4 +1,4 @@
-//! What the checks have found, for tools in the same process. NVIDIA's driver has no such functions.
+//! This module tells tools in the same process what the checks have found. NVIDIA's driver has no such functions.
 
 use super::entry_points;
 use crate::pointers::Out;

@@ -88,7 +88,7 @@ struct LoomWriter {
     params: FxHashMap<String, String>,
 }
 
-/// What a loop with an `else` sets when it is left by `break`.
+/// Names what a loop with an `else` sets when it is left by `break`.
 type LoopFlag<'a> = Option<&'a str>;
 
 fn unsupported<T>(what: &str) -> Result<T, String> {

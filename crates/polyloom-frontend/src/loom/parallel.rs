@@ -353,7 +353,7 @@ struct IterationMeeting<'a> {
 impl IterationMeeting<'_> {
     /// Returns true if it is proved that no two different iterations make these accesses to one element.
     fn is_impossible(&self, access: &ElementAccess, other: &ElementAccess) -> bool {
-        // Of the other access all indices are those of another iteration.
+        // All indices of the other access are those of another iteration.
         let varies = |name: &str| name.contains('#');
         let primed = |name: &str| varies(name).then(|| format!("{name}'"));
         let prime = |range: &IndexRange| IndexRange {

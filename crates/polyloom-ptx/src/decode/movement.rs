@@ -420,7 +420,7 @@ impl FunctionDecoder<'_> {
                     true => StateSpace::Const,
                     false => window::space_of(address),
                 };
-                // What `mapa` gives is in the cluster's shared memory, which the own block's is a part of.
+                // The address that `mapa` gives is in the cluster's shared memory, which the own block's is a part of.
                 let is_there = space != StateSpace::Shared || in_cluster || window::rank(address).is_none();
                 set |= u32::from(found == space && is_there) << lane;
             }

@@ -250,7 +250,7 @@ pub(crate) enum DecodedOp {
 }
 
 impl DecodedOp {
-    /// What tells that a bulk copy is done, if it is one.
+    /// Says what tells that a bulk copy is done, if it is one.
     pub(crate) fn bulk_end(&self) -> Option<&BulkEnd> {
         match self {
             DecodedOp::BulkCopy(copy) => Some(&copy.end),
@@ -360,10 +360,10 @@ pub(crate) enum SpecialRegister {
     /// The halves of the address of the workspace that a cooperative launch has, or zero.
     WorkspaceLow,
     WorkspaceHigh,
-    /// Of the block's cluster among those of the grid, and their number.
+    /// Asks for the place of the block's cluster among those of the grid, and their number.
     ClusterIndex(usize),
     ClusterCount(usize),
-    /// Of the block in its cluster, and the cluster's extents in blocks.
+    /// Asks for the place of the block in its cluster, and the cluster's extents in blocks.
     IndexInCluster(usize),
     ClusterSize(usize),
     ClusterRank,
@@ -609,7 +609,7 @@ pub(crate) struct TensorCopy {
     pub(crate) end: BulkEnd,
     /// A bit for each block of the cluster that it goes to.
     pub(crate) blocks: Option<SourceOperand<u32>>,
-    /// What elements of the tensor are reduced by.
+    /// Names what elements of the tensor are reduced by.
     pub(crate) reduction: Option<&'static str>,
 }
 

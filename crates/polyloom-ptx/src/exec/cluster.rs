@@ -97,7 +97,7 @@ impl Cluster {
         self.completed.load(Relaxed)
     }
 
-    /// What the checks know of the cluster, if there are any.
+    /// Returns what the checks know of the cluster, if there are any.
     pub(crate) fn checks(&self) -> Option<MutexGuard<'_, ClusterChecks>> {
         Some(self.checks.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }

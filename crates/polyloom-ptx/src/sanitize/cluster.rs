@@ -1,4 +1,4 @@
-//! What the checks know of a cluster.
+//! This module holds what the checks know of a cluster.
 
 use super::copies::PendingCopies;
 use super::order::{Board, MBarrierTime};

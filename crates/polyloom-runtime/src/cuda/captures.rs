@@ -20,7 +20,7 @@ pub(super) struct Captures {
     unloaded: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
-/// What a graph uses.
+/// Holds what a graph uses.
 pub(super) struct CaptureRecord {
     id: u64,
     device: Arc<CudaDevice>,

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a piece of work does with memory: an address in it, and true if it is written.
+/// Describes what a piece of work does with memory: an address in it, and true if it is written.
 pub(super) type MemoryUse = (u64, bool);
 
 /// A memory pool of the driver's that nobody else uses, and the stream that its memory comes and goes in.

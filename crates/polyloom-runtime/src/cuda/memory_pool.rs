@@ -119,7 +119,7 @@ pub(super) struct UnusedBlock<S> {
     pub(super) history: UseHistory<S>,
 }
 
-/// What becomes of an allocation that is given back.
+/// Describes what becomes of an allocation that is given back.
 pub(super) enum Released<S> {
     /// It is kept, or was none.
     Kept,

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The most kernels that are kept. Plans keep theirs, also where this cache has dropped them.
 const MAX_KERNELS: usize = 1024;
 
-/// What is chosen for a kernel beside its body.
+/// Describes what is chosen for a kernel beside its body.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub(crate) struct KernelChoices {
     /// The number of turns of an inner loop that become one.
