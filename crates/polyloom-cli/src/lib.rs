@@ -13,6 +13,7 @@ mod format;
 mod fuse;
 mod gpu;
 mod kernel_file;
+mod latency;
 mod loom;
 mod plan;
 mod profile;
@@ -52,6 +53,8 @@ enum CliCommand {
     Compile(compile::CompileArguments),
     /// Say how kernels run on this machine's CPU, and why
     Explain(explain::ExplainArguments),
+    /// Measure how long single calls of a kernel take
+    Latency(latency::LatencyArguments),
     /// Say what becomes of tensor functions
     #[command(subcommand)]
     Fuse(fuse::FuseCommand),
@@ -114,6 +117,7 @@ pub fn run(arguments: Vec<OsString>) -> i32 {
         CliCommand::Fmt(arguments) => format::run(&arguments),
         CliCommand::Compile(arguments) => compile::run(&arguments),
         CliCommand::Explain(arguments) => explain::run(&arguments),
+        CliCommand::Latency(arguments) => latency::run(&arguments),
         CliCommand::Fuse(command) => fuse::run(&command),
         CliCommand::Plan(command) => plan::run(&command),
         CliCommand::Profile(arguments) => profile::run(&arguments),

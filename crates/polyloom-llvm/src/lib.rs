@@ -9,6 +9,7 @@
 //! * [`lower`]: HIR to LLVM IR.
 //! * [`emit`]: the forms a kernel can be had in.
 //! * [`jit`]: object code to callable code.
+//! * [`outside_calls`]: the proof that code calls nothing that its promises rule out.
 //! * [`fatal`]: LLVM's fatal errors, as errors of one compilation.
 //! * [`gpu`]: kernels for GPUs.
 //!
@@ -21,15 +22,18 @@ mod gpu;
 mod ir;
 mod jit;
 mod lower;
+mod outside_calls;
 mod target;
 
 pub use gpu::GpuOptions;
 pub use gpu::nvptx::NvptxBackend;
 
 use polyloom_codegen::{
-    Backend, CodeObject, CodeVariant, CodegenError, EmitRequest, Emitter, Form, LoadedCode, with_private_updates,
+    Backend, CodeObject, CodeVariant, CodegenError, EmitRequest, Emitter, Form, LoadedCode, SiteTable,
+    with_private_updates,
 };
-use polyloom_ir::{FuncId, Module};
+use outside_calls::OutsideCall;
+use polyloom_ir::{Diagnostic, FuncId, Module};
 use std::sync::Arc;
 
 /// CPU tier 1: code that takes milliseconds to make and runs as fast as the machine can.
@@ -62,12 +66,29 @@ impl LlvmBackend {
         let module = &*with_private_updates(module, kernel, variant);
         if forms == [Form::Strategy] {
             let strategy = lower::Strategy::of(module, kernel, variant, &self.processor);
-            return Ok(vec![strategy.explain(module, kernel, variant, &self.processor, request.sources).into_bytes()]);
+            let mut text = strategy.explain(module, kernel, variant, &self.processor, request.sources);
+            if outside_calls::rules_out_calls(&module.functions[kernel].constraints) {
+                text.push_str(&outside_calls::describe(&self.outside_calls(request)?));
+            }
+            return Ok(vec![text.into_bytes()]);
         }
         emit::emit(&self.processor, entry, forms, |ir| {
-            lower::lower_kernel(ir, &self.processor, module, kernel, variant, entry)
+            lower::lower_kernel(ir, &self.processor, module, kernel, variant, entry, None)
         })
     }
+
+    /// The calls that leave a kernel's machine code.
+    fn outside_calls(&self, request: &EmitRequest<'_>) -> Result<Vec<OutsideCall>, CodegenError> {
+        let EmitRequest { module, kernel, variant, entry, .. } = *request;
+        let module = &*with_private_updates(module, kernel, variant);
+        let places = lower::SpanNumbers::default();
+        let made = emit::emit(&self.processor, entry, &[Form::Asm], |ir| {
+            lower::lower_kernel(ir, &self.processor, module, kernel, variant, entry, Some(&places))
+        })?;
+        let text = String::from_utf8_lossy(made.first().map_or(&[], Vec::as_slice));
+        Ok(outside_calls::find_calls(&text, &places))
+    }
+
 }
 
 impl Emitter for LlvmBackend {
@@ -101,8 +122,28 @@ impl Backend for LlvmBackend {
 
     fn compile(&self, module: &Module, kernel: FuncId, variant: &CodeVariant) -> Result<CodeObject, CodegenError> {
         let request = EmitRequest { module, kernel, variant, entry: emit::ENTRY, sources: None };
+        let broken = self.broken_promises(module, kernel, variant)?;
+        if !broken.is_empty() {
+            return Err(CodegenError::from_diagnostics(&broken));
+        }
         let made = self.emit_as(&request, &[Form::Obj])?;
         Ok(emit::wrap(made.first().map_or(&[], Vec::as_slice)))
+    }
+
+    fn broken_promises(
+        &self,
+        module: &Module,
+        kernel: FuncId,
+        variant: &CodeVariant,
+    ) -> Result<Vec<Diagnostic>, CodegenError> {
+        let func = &module.functions[kernel];
+        // Code that checks reports what fails, which whoever turns checks on for a while asks for.
+        if !SiteTable::of(func).sites.is_empty() || !outside_calls::rules_out_calls(&func.constraints) {
+            return Ok(Vec::new());
+        }
+        let request = EmitRequest { module, kernel, variant, entry: emit::ENTRY, sources: None };
+        let calls = self.outside_calls(&request)?;
+        Ok(calls.iter().filter_map(|call| call.diagnostic(&func.constraints)).collect())
     }
 
     fn candidates(&self, module: &Module, kernel: FuncId, variant: &CodeVariant) -> Vec<u32> {
