@@ -260,7 +260,7 @@ impl<'a> BoundFinder<'a> {
             Op::Add => Some(format!("{} + {}", operand(0, side)?, in_brackets(&operand(1, side)?))),
             Op::Sub => Some(format!("{} - {}", operand(0, side)?, in_brackets(&operand(1, side.other())?))),
             Op::Mul => exact(&|parts| format!("{} * {}", in_brackets(&parts[0]), in_brackets(&parts[1]))),
-            Op::Div | Op::Floordiv => exact(&|parts| format!("{} / {}", in_brackets(&parts[0]), in_brackets(&parts[1]))),
+            Op::Div | Op::FloorDiv => exact(&|parts| format!("{} / {}", in_brackets(&parts[0]), in_brackets(&parts[1]))),
             Op::Lshift => exact(&|parts| format!("{} << {}", in_brackets(&parts[0]), in_brackets(&parts[1]))),
             Op::Rshift => exact(&|parts| format!("{} >> {}", in_brackets(&parts[0]), in_brackets(&parts[1]))),
             Op::Abs => exact(&|parts| format!("abs({})", parts[0])),
