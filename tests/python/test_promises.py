@@ -327,6 +327,21 @@ def test_cores_that_are_not_there_are_told():
         loom.launch(kernel, 1, [np.zeros(1, np.float32)])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are confined to cores on Linux")
+def test_a_function_is_prepared_on_its_cores_alone():
+    before = os.sched_getaffinity(0)
+    core = min(before)
+    kernel = kernel_with(f"cpu_affinity=[{core}]", "a[0] = 1.0")
+    elsewhere = kernel_with("cpu_affinity=[1000]", "a[0] = 1.0")
+    with pytest.raises(loom.DeviceError, match=r"`f` runs on cores \[1000\] \(`cpu_affinity`\)"):
+        elsewhere.function().prepare()
+    os.sched_setaffinity(0, {core})
+    try:
+        kernel.function().prepare()
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 def test_the_simulator_tells_its_architecture_and_limits():
     device = loom.get_device("sim:0")
     assert device.arch == 80

@@ -86,6 +86,7 @@ pub(crate) fn run(arguments: &LatencyArguments) -> Outcome {
     let core = chosen_core(arguments, &kernel);
     let guard = core.map(|core| AffinityGuard::to(&[core]).map_err(|error| (core, error))).transpose();
     let _guard = guard.map_err(|(core, error)| CommandFailure::Failed(format!("cannot run on core {core}: {error}")))?;
+    function.check_cores().map_err(|error| CommandFailure::Failed(error.to_string()))?;
     function.prepare();
     // SAFETY: the arrays are owned by `values`, which outlives all calls, and nothing else touches them.
     let first = unsafe { function.call(&extents, &block) };

@@ -56,14 +56,31 @@ pub(crate) fn lower_kernel(
     name: &str,
     places: Option<&SpanNumbers>,
 ) -> Result<OptimizerMode> {
+    let name = CString::new(name.replace('\0', "_")).map_err(|e| CodegenError::new(e.to_string()))?;
+    let (ptr, wide) = (ir.ptr(), ir.int(64));
+    let function = ir.add_function(&name, &[ptr, ptr, wide, wide], ir.void(), false);
+    let callees = &mut CompiledCallees::of(&module.functions[id]);
+    lower_kernel_as(ir, processor, module, id, variant, function, callees, places)
+}
+
+/// Lowers a kernel as the body of a function that has been added to the module, of type [`polyloom_codegen::KernelEntry`].
+/// Where `places` is given, instructions name places by their numbers there.
+#[expect(clippy::too_many_arguments, reason = "a kernel, its variant, and where its code goes")]
+pub(crate) fn lower_kernel_as(
+    ir: &IrEmitter<'_>,
+    processor: &HostProcessor,
+    module: &Module,
+    id: FuncId,
+    variant: &CodeVariant,
+    function: LlvmFunction,
+    callees: &mut CompiledCallees,
+    places: Option<&SpanNumbers>,
+) -> Result<OptimizerMode> {
     let func = &module.functions[id];
     let level = func.opt_level();
     let Strategy { uniformity, rank, width, parallel, copied } = Strategy::of(module, id, variant, processor);
     let lanes = width.lanes;
     let parallel: Vec<(Inst, u32)> = parallel.into_iter().map(|(inst, width)| (inst, width.lanes)).collect();
-    let name = CString::new(name.replace('\0', "_")).map_err(|e| CodegenError::new(e.to_string()))?;
-    let (ptr, wide) = (ir.ptr(), ir.int(64));
-    let function = ir.add_function(&name, &[ptr, ptr, wide, wide], ir.void(), false);
     calls::set_attributes(ir, processor, function);
     set_level(ir, processor, function, level);
     let lines = places.map(|places| LineTable::of_numbers(ir, places, function, &func.name));
@@ -72,7 +89,6 @@ pub(crate) fn lower_kernel(
     }
     ir.begin(function);
     let [args, context, begin, end] = [0, 1, 2, 3].map(|i| ir.param(function, i));
-    let mut callees = CompiledCallees::of(func);
     ir.set_fast_math(fast_math(func.metadata.float_mode));
     let (params, arrays) = KernelArguments::Block { args, layout: ArgLayout::of(func) }.load(ir, func, variant)?;
     if func.constraints.critical_path {
@@ -116,15 +132,15 @@ pub(crate) fn lower_kernel(
     let unit = BodyUnit { totals: &totals, masked_lanes, ..unit };
     let private = unit.private_arrays(&copied);
     if private.is_empty() {
-        unit.emit_row_loop(&mut callees, context, begin, end, &[])?;
+        unit.emit_row_loop(callees, context, begin, end, &[])?;
     } else {
         let (copied, shared) = (ir.block(c"copied"), ir.block(c"shared"));
         ir.cond_br(unit.is_worth_copying(&private, ir.sub(end, begin)), copied, shared);
         ir.switch_to(copied);
         let arrays = unit.with_copies(&private);
-        BodyUnit { arrays: &arrays, ..unit }.emit_row_loop(&mut callees, context, begin, end, &private)?;
+        BodyUnit { arrays: &arrays, ..unit }.emit_row_loop(callees, context, begin, end, &private)?;
         ir.switch_to(shared);
-        unit.emit_row_loop(&mut callees, context, begin, end, &[])?;
+        unit.emit_row_loop(callees, context, begin, end, &[])?;
     }
     ir.set_fast_math(0);
     if let Some(lines) = lines {
@@ -148,7 +164,7 @@ pub(super) fn loop_alignment(processor: &HostProcessor, level: Option<OptLevel>)
 }
 
 /// Tells LLVM what the level asks of a function.
-fn set_level(ir: &IrEmitter<'_>, processor: &HostProcessor, function: LlvmFunction, level: Option<OptLevel>) {
+pub(super) fn set_level(ir: &IrEmitter<'_>, processor: &HostProcessor, function: LlvmFunction, level: Option<OptLevel>) {
     match level {
         Some(OptLevel::Os) => ir.enum_attribute(function, FUNCTION, "optsize"),
         Some(OptLevel::Olatency) => {

@@ -125,12 +125,10 @@ fn loops_on_the_critical_path_are_aligned_and_their_arrays_asked_for() {
 #[cfg(target_arch = "x86_64")]
 fn levels_reach_the_code() {
     let code = |level: &str| emitted(COPY, &format!("[hint \"opt_level\" = \"{level}\"]"), "x86-64-v3", Form::Asm);
-    let [none, small, most] = ["O0", "Os", "O3"].map(code);
+    let [none, most] = ["O0", "O3"].map(code);
     assert!(!none.contains("ymm"), "O0 looks for no vectors:\n{none}");
-    let [n_small, n_none] = [&small, &none].map(|text| instructions(text).len());
-    assert!(n_small < n_none, "code that is made short is shorter than code as it is written: {n_small}, {n_none}");
+    assert!(most.contains("memcpy") || most.contains("ymm"), "O3 copies many elements at a time:\n{most}");
     let sums = |level: &str| emitted(DOT, &format!("[hint \"opt_level\" = \"{level}\"]"), "x86-64-v3", Form::Asm);
     let [n_small, n_most] = ["Os", "O3"].map(|level| instructions(&sums(level)).len());
     assert!(n_small < n_most, "a loop that is not unrolled is shorter: {n_small}, {n_most}");
-    assert!(!most.is_empty());
 }
