@@ -237,7 +237,10 @@ def test_a_function_is_inlined_always_or_never():
 
 
 def test_the_level_is_one_hint_however_it_is_given():
-    assert kernel_with('opt_level="Os"', "a[i] = 1.0").metadata == kernel_with('hints={"opt_level": "Os"}', "a[i] = 1.0").metadata
+    assert (
+        kernel_with('opt_level="Os"', "a[i] = 1.0").metadata
+        == kernel_with('hints={"opt_level": "Os"}', "a[i] = 1.0").metadata
+    )
     assert "optimisation level O3" in kernel_with("opt_level=3", "a[i] = 1.0").explain()
 
 
@@ -254,7 +257,9 @@ def test_levels_change_code_as_their_names_say():
         loom.launch(kernel_with("", body, "a: loom.array(dtype=float), n: int"), 1, [want, 16])
         loom.launch(kernel, 1, [x, 16])
         assert x.tobytes() == want.tobytes(), level
-        code[level] = [line for line in kernel.asm().splitlines() if line.startswith("\t") and not line.startswith("\t.")]
+        code[level] = [
+            line for line in kernel.asm().splitlines() if line.startswith("\t") and not line.startswith("\t.")
+        ]
     assert len(code["Os"]) < len(code["O3"])
     assert not any("ymm" in line or "zmm" in line for line in code["O0"])
     assert not any("call" in line for line in code["Olatency"])

@@ -80,12 +80,15 @@ pub(crate) fn run(arguments: &LatencyArguments) -> Outcome {
     }
     let extents = extents(arguments, &function)?;
     let against = match &arguments.against {
-        Some(path) => Some(library_function(path, &format!("{}_block", kernel.name())).map_err(CommandFailure::Failed)?),
+        Some(path) => {
+            Some(library_function(path, &format!("{}_block", kernel.name())).map_err(CommandFailure::Failed)?)
+        }
         None => None,
     };
     let core = chosen_core(arguments, &kernel);
     let guard = core.map(|core| AffinityGuard::to(&[core]).map_err(|error| (core, error))).transpose();
-    let _guard = guard.map_err(|(core, error)| CommandFailure::Failed(format!("cannot run on core {core}: {error}")))?;
+    let _guard =
+        guard.map_err(|(core, error)| CommandFailure::Failed(format!("cannot run on core {core}: {error}")))?;
     function.check_cores().map_err(|error| CommandFailure::Failed(error.to_string()))?;
     function.prepare();
     // SAFETY: the arrays are owned by `values`, which outlives all calls, and nothing else touches them.
@@ -107,7 +110,8 @@ pub(crate) fn run(arguments: &LatencyArguments) -> Outcome {
         let site = function.site(status).filter(|_| index == 0).map(|report| report.message);
         CommandFailure::Failed(site.unwrap_or_else(|| format!("`{}` returned {status}", names[index])))
     })?;
-    let functions = names.into_iter().zip(measured).map(|(name, histogram)| MeasuredFunction { name, histogram }).collect();
+    let functions =
+        names.into_iter().zip(measured).map(|(name, histogram)| MeasuredFunction { name, histogram }).collect();
     let target_ns = kernel.function().constraints.target_latency_ns;
     let report = LatencyReport { clock, functions, core, target_ns };
     if let Some(path) = &arguments.svg {
@@ -193,7 +197,9 @@ impl LatencyReport {
         let of = |MeasuredFunction { name, histogram }: &MeasuredFunction| {
             let quantiles: serde_json::Map<String, Value> = QUANTILES
                 .iter()
-                .map(|(name, part)| (format!("p{}", name.trim_end_matches(" %")), json!(self.clock.ns(histogram.quantile(*part)))))
+                .map(|(name, part)| {
+                    (format!("p{}", name.trim_end_matches(" %")), json!(self.clock.ns(histogram.quantile(*part))))
+                })
                 .collect();
             json!({
                 "name": name,

@@ -197,7 +197,10 @@ fn chosen_device(arguments: &RunArguments, is_ptx: bool, default: DeviceId) -> R
 }
 
 /// The values of the parameters, in order, from the texts that are given for them.
-pub(crate) fn argument_values(kernel: &Kernel, given: &mut BTreeMap<&str, &str>) -> Result<Vec<LaunchArgument>, CommandFailure> {
+pub(crate) fn argument_values(
+    kernel: &Kernel,
+    given: &mut BTreeMap<&str, &str>,
+) -> Result<Vec<LaunchArgument>, CommandFailure> {
     let params = kernel.params();
     let composites: Vec<&str> = params.names().iter().filter_map(|name| Some(name.rsplit_once('.')?.0)).collect();
     let components = components(given, &composites)?;

@@ -945,7 +945,8 @@ fn latency_counts_every_call_and_holds_the_times_against_the_promise() {
     let folder = Folder::new();
     let file = folder.file("k.py", &ADDED.replace("TARGET", "4000000000"));
     let picture = folder.path("k.svg");
-    let call = ["latency", &file, "--kernel", "added", "--calls", "12000", "--arg=x=ones:8", "--arg=n=8", "--arg=y=zeros:1"];
+    let call =
+        ["latency", &file, "--kernel", "added", "--calls", "12000", "--arg=x=ones:8", "--arg=n=8", "--arg=y=zeros:1"];
     let out = polyloom(&[&call[..], &["--json", "--svg", &picture]].concat());
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
     let report: serde_json::Value = serde_json::from_slice(&out.stdout).expect("it is JSON");
@@ -966,7 +967,17 @@ fn latency_counts_every_call_and_holds_the_times_against_the_promise() {
     }
     // No call is that fast.
     let file = folder.file("k.py", &ADDED.replace("TARGET", "1"));
-    let out = polyloom(&["latency", &file, "--kernel", "added", "--calls", "100", "--arg=x=ones:8", "--arg=n=8", "--arg=y=zeros:1"]);
+    let out = polyloom(&[
+        "latency",
+        &file,
+        "--kernel",
+        "added",
+        "--calls",
+        "100",
+        "--arg=x=ones:8",
+        "--arg=n=8",
+        "--arg=y=zeros:1",
+    ]);
     assert_eq!(out.status.code(), Some(1));
     assert!(text(&out.stderr).contains("`added` promises 1 ns (`target_latency_ns`)"), "{}", text(&out.stderr));
 }
@@ -981,7 +992,10 @@ fn latency_refuses_what_it_cannot_call() {
         (&["--kernel", "added", "--dim", "8", "--arg=x=ones:8", "--arg=n=8", "--arg=y=zeros:1"], "leave --dim out"),
         (&["--kernel", "added", "--arg=x=ones:8", "--arg=n=8"], "parameter `y` has no value"),
         (&["--kernel", "added", "--arg=x=ones:8", "--arg=n=9", "--arg=y=zeros:1"], "outside"),
-        (&["--kernel", "by_thread", "--dim", "8", "--arg=x=ones:8", "--against", "/nowhere.so"], "cannot find /nowhere.so"),
+        (
+            &["--kernel", "by_thread", "--dim", "8", "--arg=x=ones:8", "--against", "/nowhere.so"],
+            "cannot find /nowhere.so",
+        ),
     ] {
         let out = polyloom(&[&["latency", &file][..], arguments].concat());
         assert_ne!(out.status.code(), Some(0));

@@ -176,7 +176,8 @@ impl DecoratorReader<'_> {
         let level = metadata.opt_level().filter(|level| constraints.critical_path && *level != OptLevel::Olatency);
         if let Some(level) = level {
             let span = span_of("opt_level").or_else(|| span_of("hints")).unwrap_or(Span::NONE);
-            let message = format!("the level `{}` under `critical_path`, which is compiled as `Olatency`", level.name());
+            let message =
+                format!("the level `{}` under `critical_path`, which is compiled as `Olatency`", level.name());
             let error = Diagnostic::error(Code::BrokenPromise, span, message);
             self.diagnostics.push(error.help("leave the level or `critical_path` out"));
         }

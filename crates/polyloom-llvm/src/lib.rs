@@ -30,11 +30,11 @@ mod target;
 pub use gpu::GpuOptions;
 pub use gpu::nvptx::NvptxBackend;
 
+use outside_calls::OutsideCall;
 use polyloom_codegen::{
     Backend, CodeObject, CodeVariant, CodegenError, EmitRequest, Emitter, Form, LoadedCode, LoadedNative, NativeCpu,
     NativeLibrary, NativeRequest, SiteTable, with_private_updates,
 };
-use outside_calls::OutsideCall;
 use polyloom_ir::{Diagnostic, FuncId, Module};
 use std::sync::Arc;
 

@@ -14,9 +14,8 @@ const MEMORY_FUNCTIONS: [&str; 4] = ["memcpy", "memmove", "memset", "bcmp"];
 
 /// Functions of the mathematical library that take the place of an instruction which the processor lacks. They allocate
 /// nothing and call no system, but are calls, so that the critical path does without them.
-const MATHEMATICS: [&str; 12] = [
-    "ceil", "ceilf", "floor", "floorf", "fma", "fmaf", "rint", "rintf", "roundeven", "roundevenf", "trunc", "truncf",
-];
+const MATHEMATICS: [&str; 12] =
+    ["ceil", "ceilf", "floor", "floorf", "fma", "fmaf", "rint", "rintf", "roundeven", "roundevenf", "trunc", "truncf"];
 
 /// A call that leaves a kernel's code.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -91,7 +90,8 @@ pub(crate) fn rules_out_calls(constraints: &ExecutionConstraints) -> bool {
 /// functions that were not inlined.
 pub(crate) fn find_calls(assembly: &str, places: &SpanNumbers) -> Vec<OutsideCall> {
     let places = places.borrow();
-    let labels: HashSet<&str> = assembly.lines().filter_map(|line| line.split_once(':')).map(|(label, _)| label).collect();
+    let labels: HashSet<&str> =
+        assembly.lines().filter_map(|line| line.split_once(':')).map(|(label, _)| label).collect();
     let mut found = Vec::new();
     let mut seen: HashSet<(Option<&str>, usize)> = HashSet::new();
     let mut place = 0;
@@ -150,8 +150,7 @@ mod tests {
 
     #[test]
     fn the_critical_path_does_without_the_mathematical_library() {
-        let call =
-            |callee: &str| OutsideCall { callee: Some(callee.to_owned()), is_internal: false, span: Span::NONE };
+        let call = |callee: &str| OutsideCall { callee: Some(callee.to_owned()), is_internal: false, span: Span::NONE };
         let critical = ExecutionConstraints { critical_path: true, ..ExecutionConstraints::default() };
         let silent = ExecutionConstraints { no_syscalls: true, ..ExecutionConstraints::default() };
         assert_eq!(call("fmaf").broken_promise(&critical), Some("critical_path"));

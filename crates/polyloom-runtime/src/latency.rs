@@ -306,7 +306,8 @@ mod tests {
         }
         let failing = MeasuredCall { entry: fail, ..MeasuredCall::empty() };
         // SAFETY: neither function looks at its arguments.
-        let [measured, failed] = unsafe { [measure(&[MeasuredCall::empty()], 6000), measure(&[MeasuredCall::empty(), failing], 10)] };
+        let [measured, failed] =
+            unsafe { [measure(&[MeasuredCall::empty()], 6000), measure(&[MeasuredCall::empty(), failing], 10)] };
         assert_eq!(measured.expect("it does nothing")[0].n_calls(), 6000);
         assert_eq!(failed.expect_err("it fails"), (1, 3));
     }

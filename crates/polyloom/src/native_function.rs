@@ -304,14 +304,30 @@ impl NativeFunction {
         if status == 0 { Ok(()) } else { Err(self.failure(status)) }
     }
 
+    /// Calls a function whose threads have no coordinates with the words of a complete block of arguments, and gives its
+    /// status; `None` if an access would be outside of an array, or the function has extents: then nothing has run.
+    ///
+    /// # Safety
+    ///
+    /// The words are those of a block that [`NativeFunction::call`] could be given, for arguments of these types.
+    #[inline]
+    pub unsafe fn call_words(&self, words: &[u64]) -> Option<i32> {
+        if self.parts.signature.launch_rank != 0 || !self.kernel.stays_inside(&[1], words) {
+            return None;
+        }
+        // SAFETY: the caller vouches for the block, and a function without extents reads none.
+        Some(unsafe { self.code.block_entry()(words.as_ptr().cast(), std::ptr::null()) })
+    }
+
     /// The check that a status names, in words; none if it names none.
     pub fn site(&self, status: i32) -> Option<TrapReport> {
         let site = self.parts.sites.get(usize::try_from(status.checked_sub(1)?).ok()?)?;
         Some(describe_site(&self.kernel, site))
     }
 
+    /// The error that a status other than 0 is.
     #[cold]
-    fn failure(&self, status: i32) -> NativeCallError {
+    pub fn failure(&self, status: i32) -> NativeCallError {
         match self.site(status) {
             Some(report) => NativeCallError::Check(Box::new(report)),
             None => NativeCallError::Status { name: self.parts.signature.name.clone(), status },

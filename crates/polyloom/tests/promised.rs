@@ -132,7 +132,8 @@ impl OrderPath {
         type Signal = unsafe extern "C" fn(*const Array, *const Array, *const Array, *const Array) -> i32;
         type Order =
             unsafe extern "C" fn(i32, i32, i32, *const Array, *const Array, *const NativeArray<2>, *const Array) -> i32;
-        type Position = unsafe extern "C" fn(i32, i32, i32, *const Array, *const Array, *const Array, *const Array) -> i32;
+        type Position =
+            unsafe extern "C" fn(i32, i32, i32, *const Array, *const Array, *const Array, *const Array) -> i32;
         let risk: Risk = self.risk.typed().expect("the types are those of the source");
         let signal: Signal = self.signal.typed().expect("the types are those of the source");
         let order: Order = self.order.typed().expect("the types are those of the source");
@@ -156,7 +157,15 @@ impl OrderPath {
                     [
                         risk(1000 + n, 10, side, 5, &raw const limits, &raw const verdict),
                         signal(&raw const features, &raw const weights, &raw const means, &raw const found),
-                        order(1000 + n % 7, 10, 1, &raw const prices, &raw const sizes, &raw const ring, &raw const state),
+                        order(
+                            1000 + n % 7,
+                            10,
+                            1,
+                            &raw const prices,
+                            &raw const sizes,
+                            &raw const ring,
+                            &raw const state,
+                        ),
                         position(
                             n % 32,
                             1000,

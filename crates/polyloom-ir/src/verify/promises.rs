@@ -37,10 +37,8 @@ fn silent_promise(constraints: &ExecutionConstraints) -> Option<&'static str> {
 
 /// The argument that rules out work of which nothing says how long it takes, if there is one.
 pub fn timed_promise(constraints: &ExecutionConstraints) -> Option<&'static str> {
-    let promises = [
-        ("critical_path", constraints.critical_path),
-        ("target_latency_ns", constraints.target_latency_ns.is_some()),
-    ];
+    let promises =
+        [("critical_path", constraints.critical_path), ("target_latency_ns", constraints.target_latency_ns.is_some())];
     promises.into_iter().find(|(_, holds)| *holds).map(|(promise, _)| promise)
 }
 
@@ -59,7 +57,12 @@ fn check_host_calls(module: &Module, kernel: FuncId, found: &mut Vec<Diagnostic>
         if let Some(promise) = promise
             && seen.insert(data.span)
         {
-            found.push(refused(what, promise, data.span, &format!("take it out, or {} out of the decorator", written(promise))));
+            found.push(refused(
+                what,
+                promise,
+                data.span,
+                &format!("take it out, or {} out of the decorator", written(promise)),
+            ));
         }
     });
 }

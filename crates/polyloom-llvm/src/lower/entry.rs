@@ -164,7 +164,12 @@ pub(super) fn loop_alignment(processor: &HostProcessor, level: Option<OptLevel>)
 }
 
 /// Tells LLVM what the level asks of a function.
-pub(super) fn set_level(ir: &IrEmitter<'_>, processor: &HostProcessor, function: LlvmFunction, level: Option<OptLevel>) {
+pub(super) fn set_level(
+    ir: &IrEmitter<'_>,
+    processor: &HostProcessor,
+    function: LlvmFunction,
+    level: Option<OptLevel>,
+) {
     match level {
         Some(OptLevel::Os) => ir.enum_attribute(function, FUNCTION, "optsize"),
         Some(OptLevel::Olatency) => {

@@ -367,18 +367,17 @@ impl FunctionLowering<'_, '_> {
         });
         let unroll = self.func.metadata.hint("unroll").unwrap_or_default();
         let align = loop_alignment(self.arith.processor, self.func.opt_level());
-        let mut options: SmallVec<[(&str, Option<u32>); 4]> = match unroll
-            .filter(|_| is_innermost && !self.arith.processor.is_gpu)
-        {
-            Some(1) => smallvec![("llvm.loop.unroll.disable", None)],
-            Some(n) => smallvec![("llvm.loop.unroll.count", Some(n))],
-            None if self.runs_iterations_as_lanes(state.inst) => super::loop_forms::AS_LANES.into_iter().collect(),
-            None if let Some(n) = self.unrolling_on_gpu(state.inst).filter(|_| is_innermost) => {
-                smallvec![("llvm.loop.unroll.count", Some(n))]
-            }
-            None if is_ragged => smallvec![("llvm.loop.unroll.runtime.disable", None)],
-            None => SmallVec::new(),
-        };
+        let mut options: SmallVec<[(&str, Option<u32>); 4]> =
+            match unroll.filter(|_| is_innermost && !self.arith.processor.is_gpu) {
+                Some(1) => smallvec![("llvm.loop.unroll.disable", None)],
+                Some(n) => smallvec![("llvm.loop.unroll.count", Some(n))],
+                None if self.runs_iterations_as_lanes(state.inst) => super::loop_forms::AS_LANES.into_iter().collect(),
+                None if let Some(n) = self.unrolling_on_gpu(state.inst).filter(|_| is_innermost) => {
+                    smallvec![("llvm.loop.unroll.count", Some(n))]
+                }
+                None if is_ragged => smallvec![("llvm.loop.unroll.runtime.disable", None)],
+                None => SmallVec::new(),
+            };
         options.extend(align.map(|bytes| ("llvm.loop.align", Some(bytes))));
         match options.is_empty() {
             true => self.ir.br(state.header),

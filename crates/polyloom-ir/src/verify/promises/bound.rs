@@ -32,7 +32,8 @@ pub fn loop_bounds(module: &Module, func: FuncId) -> Vec<LoopBound> {
     let mut seen = HashSet::from([(func, known.clone())]);
     let mut left = vec![(func, known)];
     while let Some((id, known)) = left.pop() {
-        let mut finder = BoundFinder { func: &module.functions[id], known, counters: HashMap::new(), calls: Vec::new() };
+        let mut finder =
+            BoundFinder { func: &module.functions[id], known, counters: HashMap::new(), calls: Vec::new() };
         let body = finder.func.body;
         finder.region(id, body, &mut found);
         left.extend(finder.calls.into_iter().filter(|call| seen.insert(call.clone())));
@@ -96,7 +97,9 @@ impl<'a> BoundFinder<'a> {
             Some(step) if step > 0 => [self.limit(lo, BoundSide::Below), self.limit(hi, BoundSide::Above)],
             Some(step) if step < 0 => [self.limit(hi, BoundSide::Below), self.limit(lo, BoundSide::Above)],
             _ => match (self.limits(lo), self.limits(hi)) {
-                (Some(lo), Some(hi)) => [Some(format!("min({}, {})", lo[0], hi[0])), Some(format!("max({}, {})", lo[1], hi[1]))],
+                (Some(lo), Some(hi)) => {
+                    [Some(format!("min({}, {})", lo[0], hi[0])), Some(format!("max({}, {})", lo[1], hi[1]))]
+                }
                 _ => [None, None],
             },
         };
@@ -187,7 +190,8 @@ impl<'a> BoundFinder<'a> {
         };
         let mut holds = true;
         let mut look = |data: &InstData| holds &= data.operands.get(index).is_some_and(|&value| is_advanced(value));
-        if let Some(end) = self.func.terminator(body).map(|end| &self.func.insts[end]).filter(|end| end.op == Op::Yield) {
+        if let Some(end) = self.func.terminator(body).map(|end| &self.func.insts[end]).filter(|end| end.op == Op::Yield)
+        {
             look(end);
         }
         self.func.walk(body, &mut |_, data| {
@@ -260,7 +264,9 @@ impl<'a> BoundFinder<'a> {
             Op::Add => Some(format!("{} + {}", operand(0, side)?, in_brackets(&operand(1, side)?))),
             Op::Sub => Some(format!("{} - {}", operand(0, side)?, in_brackets(&operand(1, side.other())?))),
             Op::Mul => exact(&|parts| format!("{} * {}", in_brackets(&parts[0]), in_brackets(&parts[1]))),
-            Op::Div | Op::FloorDiv => exact(&|parts| format!("{} / {}", in_brackets(&parts[0]), in_brackets(&parts[1]))),
+            Op::Div | Op::FloorDiv => {
+                exact(&|parts| format!("{} / {}", in_brackets(&parts[0]), in_brackets(&parts[1])))
+            }
             Op::Lshift => exact(&|parts| format!("{} << {}", in_brackets(&parts[0]), in_brackets(&parts[1]))),
             Op::Rshift => exact(&|parts| format!("{} >> {}", in_brackets(&parts[0]), in_brackets(&parts[1]))),
             Op::Abs => exact(&|parts| format!("abs({})", parts[0])),
@@ -270,7 +276,8 @@ impl<'a> BoundFinder<'a> {
                 _ => operand(1, BoundSide::Below).and(operand(1, BoundSide::Above)),
             },
             Op::BitAnd => {
-                let mask = data.operands.iter().find_map(|&operand| self.constant(operand)).filter(|&mask| mask >= 0)?;
+                let mask =
+                    data.operands.iter().find_map(|&operand| self.constant(operand)).filter(|&mask| mask >= 0)?;
                 Some(if side == BoundSide::Above { mask.to_string() } else { "0".to_owned() })
             }
             Op::Min if side == BoundSide::Above => match (operand(0, side), operand(1, side)) {
@@ -289,8 +296,7 @@ impl<'a> BoundFinder<'a> {
                 let ends = data.regions.iter().map(|&region| func.terminator(region).map(|end| &func.insts[end]));
                 let ends: Vec<&InstData> = ends.collect::<Option<_>>()?;
                 let yields = ends.iter().filter(|end| end.op == Op::Yield);
-                let limits: Option<Vec<String>> =
-                    yields.map(|end| of(*end.operands.get(index)?, side)).collect();
+                let limits: Option<Vec<String>> = yields.map(|end| of(*end.operands.get(index)?, side)).collect();
                 limits?.into_iter().reduce(|a, b| self.either(a.clone(), b, side).unwrap_or(a))
             }
             Op::Component => operand(0, side),
