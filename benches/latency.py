@@ -181,8 +181,8 @@ def section(options: argparse.Namespace | None = None) -> list[str]:
         f"C (`{version}`, `-O3 -march=native -ffp-contract=off`) and with an empty function",
         "(`benches/latency.py`). Times are of whole calls, the clock's own included, at the median and at the 99.9th",
         f"percentile: the clock and an empty function take {ns(jitter['p50'])} at the median and up to",
-        f"{ns(jitter['p99.9'])} at the 99.9th. A ratio is the C function's median over ours, without the clock's: above",
-        "1, Polyloom is faster.",
+        f"{ns(jitter['p99.9'])} at the 99.9th. A ratio is the C function's median over ours, without the clock's:",
+        "above 1, Polyloom is faster.",
         "",
         "| function | promised | Python: median | 99.9 % | C: median, 99.9 % | ratio | `.loom`: median | 99.9 % "
         "| ratio |",
