@@ -51,7 +51,7 @@ def split(v: loom.vec3, s: float):
 
 @loom.func
 def mean(x: loom.array(dtype=float)) -> float:
-    s = float(0.0)
+    s = 0.0
     for i in range(x.shape[0]):
         s += x[i]
     return s / float(x.shape[0])
