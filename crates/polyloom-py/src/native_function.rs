@@ -3,7 +3,7 @@
 //! A call is on the path of the smallest computation: numbers and arrays go into a block that the thread keeps, and the
 //! function's own code reads it. The GIL stays held, because letting it go takes longer than such a call.
 
-use crate::argument_numbers::number_object;
+use crate::argument_numbers::{number_object, scalar_argument};
 use crate::arguments::{Writes, fill_first};
 use crate::boundary::guarded;
 use crate::errors::{argument_error, argument_type_error, launch_error};
@@ -21,13 +21,29 @@ pub(crate) struct NativeFunction {
     /// The number of extents and arguments that a call takes.
     n_extents: usize,
     n_arguments: usize,
+    /// The types of the parameters and of the result, if these are scalars alone.
+    scalars: Option<ScalarFunction>,
+}
+
+/// A function of scalars with one scalar as its result.
+struct ScalarFunction {
+    params: SmallVec<[Scalar; 8]>,
+    result: Scalar,
 }
 
 impl NativeFunction {
     pub(crate) fn new(function: polyloom::NativeFunction) -> NativeFunction {
-        let n_extents = function.signature().launch_rank.into();
-        let n_arguments = function.kernel().arguments().len() - function.signature().results.len();
-        NativeFunction { function, n_extents, n_arguments }
+        let signature = function.signature();
+        let n_extents = signature.launch_rank.into();
+        let n_arguments = function.kernel().arguments().len() - signature.results.len();
+        let params: Option<SmallVec<[Scalar; 8]>> = signature.params.iter().map(|param| param.ty.as_scalar()).collect();
+        let scalars = match (params, &signature.results[..]) {
+            (Some(params), &[Type::Scalar(result)]) if n_extents == 0 && params.len() == n_arguments => {
+                Some(ScalarFunction { params, result })
+            }
+            _ => None,
+        };
+        NativeFunction { function, n_extents, n_arguments, scalars }
     }
 }
 
@@ -69,6 +85,12 @@ impl NativeFunction {
     fn __call__(&self, args: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         let py = args.py();
         guarded(|| {
+            if let Some(scalars) = &self.scalars
+                && args.len() == scalars.params.len()
+                && let Some(value) = self.call_with_scalars(py, scalars, args)
+            {
+                return value;
+            }
             // Code of an argument's type may call again on this thread, which then finds an empty block.
             let mut block = BLOCK.take();
             block.clear();
@@ -84,6 +106,29 @@ impl NativeFunction {
 }
 
 impl NativeFunction {
+    /// Calls a function of scalars; gives nothing if an argument is none, which [`NativeFunction::call`] then names.
+    fn call_with_scalars(
+        &self,
+        py: Python<'_>,
+        scalars: &ScalarFunction,
+        args: &Bound<'_, PyTuple>,
+    ) -> Option<PyResult<Py<PyAny>>> {
+        let mut words: SmallVec<[u64; 16]> = SmallVec::new();
+        for (arg, &scalar) in args.iter_borrowed().zip(&scalars.params) {
+            words.push(scalar_argument(&arg, scalar).ok()?);
+        }
+        let mut memory = 0u64;
+        let (bytes, address) = (scalars.result.bytes(), &raw mut memory);
+        words.extend([address as u64, 1, bytes.into()]);
+        // SAFETY: a block of scalars, and of an array of one element for the result; there is no launch.
+        if let Err(error) = unsafe { self.function.call_words(&[], &words) } {
+            return Some(Err(self.call_error(py, &error)));
+        }
+        // SAFETY: the memory is alive, and the function has written to it through this address.
+        let bits = unsafe { address.read() } & (u64::MAX >> (64 - 8 * bytes));
+        Some(number_object(py, Type::Scalar(scalars.result), &[bits]))
+    }
+
     fn call<'py>(&self, py: Python<'py>, args: &Bound<'py, PyTuple>, block: &mut ArgBlock) -> PyResult<Py<PyAny>> {
         let args: SmallVec<[Borrowed<'_, 'py, PyAny>; 16]> = args.iter_borrowed().collect();
         if args.len() != self.n_extents + self.n_arguments {
