@@ -68,7 +68,7 @@ develop: $(STAMPS)/develop  ## build the Python package for tests, into .venv-te
 develop-release: $(STAMPS)/develop-release  ## build it optimised, into .venv
 
 aot: $(STAMPS)/develop  ## a library built ahead of time, used by programs in C, C++, Rust and Python that print the same bits
-	@examples/aot/run.sh $(TEST_BIN)/polyloom $(TEST_BIN)/python target/aot
+	@examples/aot/run.sh $(TEST_BIN)/python target/aot
 
 test-aot: setup  ## tests of libraries for AArch64 and of the choice among processors, under QEMU, which is installed for them through apt, as root
 	@scripts/setup_system.sh qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross

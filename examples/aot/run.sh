@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Builds the example's library and the four programs that use it, runs them, and compares what they print.
-#   run.sh POLYLOOM PYTHON FOLDER
+#   run.sh PYTHON FOLDER
 set -euo pipefail
 
-polyloom=$1 python=$2 folder=$(mkdir -p "$3" && cd "$3" && pwd)
+python=$1 folder=$(mkdir -p "$2" && cd "$2" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
 library=$folder/pricing
 
 echo "==> the library, in $library"
-"$polyloom" build "$here/kernels.py" -o "$library" \
+"$python" -m polyloom build "$here/kernels.py" -o "$library" \
   --kernel scale_add,smooth,rotate,gather --function call_price
 
 echo "==> C, C++, Rust and Python"

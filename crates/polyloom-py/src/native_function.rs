@@ -3,7 +3,7 @@
 //! A call is on the path of the smallest computation: numbers and arrays go into a block that the thread keeps, and the
 //! function's own code reads it. The GIL stays held, because letting it go takes longer than such a call.
 
-use crate::argument_numbers::number_object;
+use crate::argument_numbers::{number_object, scalar_argument};
 use crate::arguments::{Writes, fill_first};
 use crate::boundary::guarded;
 use crate::errors::{argument_error, argument_type_error, device_exception, launch_error};
@@ -24,17 +24,10 @@ pub(crate) struct NativeFunction {
     /// The number of extents and arguments that a call takes.
     n_extents: usize,
     n_arguments: usize,
+    /// The types of the parameters and of the result, if these are scalars alone.
+    scalars: Option<ScalarFunction>,
     /// Says how plain arguments become words, if the function takes nothing else.
     plain: Option<PlainSignature>,
-}
-
-impl NativeFunction {
-    pub(crate) fn new(function: polyloom::NativeFunction) -> NativeFunction {
-        let n_extents = function.signature().launch_rank.into();
-        let n_arguments = function.kernel().arguments().len() - function.signature().results.len();
-        let plain = PlainSignature::of(&function);
-        NativeFunction { function, n_extents, n_arguments, plain }
-    }
 }
 
 /// Python's entry of [`NativeFunction::builtin`].
@@ -55,7 +48,7 @@ unsafe extern "C" fn call_builtin(
         };
         // SAFETY: as above.
         let function = unsafe { object.cast_unchecked::<NativeFunction>() };
-        match function.get().call_any(py, args) {
+        match function.get().call_builtin(py, args) {
             Ok(result) => result.into_ptr(),
             Err(error) => {
                 error.restore(py);
@@ -78,6 +71,29 @@ fn builtin_definition() -> *mut ffi::PyMethodDef {
         std::ptr::from_mut(definition) as usize
     };
     *DEFINITION.get_or_init(make) as *mut ffi::PyMethodDef
+}
+
+/// A function of scalars with one scalar as its result.
+struct ScalarFunction {
+    params: SmallVec<[Scalar; 8]>,
+    result: Scalar,
+}
+
+impl NativeFunction {
+    pub(crate) fn new(function: polyloom::NativeFunction) -> NativeFunction {
+        let signature = function.signature();
+        let n_extents = signature.launch_rank.into();
+        let n_arguments = function.kernel().arguments().len() - signature.results.len();
+        let params: Option<SmallVec<[Scalar; 8]>> = signature.params.iter().map(|param| param.ty.as_scalar()).collect();
+        let scalars = match (params, &signature.results[..]) {
+            (Some(params), &[Type::Scalar(result)]) if n_extents == 0 && params.len() == n_arguments => {
+                Some(ScalarFunction { params, result })
+            }
+            _ => None,
+        };
+        let plain = PlainSignature::of(&function);
+        NativeFunction { function, n_extents, n_arguments, scalars, plain }
+    }
 }
 
 thread_local! {
@@ -128,24 +144,17 @@ impl NativeFunction {
     /// Calls the function: with the extents of the launch first, if its threads have coordinates.
     #[pyo3(signature = (*args))]
     fn __call__(&self, args: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-        let pointers: SmallVec<[*mut ffi::PyObject; 16]> = args.iter_borrowed().map(|arg| arg.as_ptr()).collect();
-        self.call_any(args.py(), &pointers)
-    }
-
-    fn __repr__(&self) -> String {
-        format!("<native function '{}'>", self.prototype())
-    }
-}
-
-impl NativeFunction {
-    /// Calls the function with these objects, which the caller holds.
-    fn call_any(&self, py: Python<'_>, args: &[*mut ffi::PyObject]) -> PyResult<Py<PyAny>> {
+        let py = args.py();
         guarded(|| {
-            if let Some(plain) = &self.plain
-                // SAFETY: the caller holds the objects and the GIL.
-                && let Some(called) = unsafe { plain.call(py, &self.function, args) }
+            let pointers: SmallVec<[*mut ffi::PyObject; 16]> = args.iter_borrowed().map(|arg| arg.as_ptr()).collect();
+            if let Some(called) = self.call_plain(py, &pointers) {
+                return called;
+            }
+            if let Some(scalars) = &self.scalars
+                && args.len() == scalars.params.len()
+                && let Some(value) = self.call_with_scalars(py, scalars, args)
             {
-                return called.map_err(|status| self.call_error(py, &self.function.failure(status)));
+                return value;
             }
             // Code of an argument's type may call again on this thread, which then finds an empty block.
             let mut block = BLOCK.take();
@@ -156,10 +165,55 @@ impl NativeFunction {
         })
     }
 
-    fn call<'py>(&self, py: Python<'py>, args: &[*mut ffi::PyObject], block: &mut ArgBlock) -> PyResult<Py<PyAny>> {
+    fn __repr__(&self) -> String {
+        format!("<native function '{}'>", self.prototype())
+    }
+}
+
+impl NativeFunction {
+    /// Calls the function with these objects, which the caller holds.
+    fn call_builtin(&self, py: Python<'_>, args: &[*mut ffi::PyObject]) -> PyResult<Py<PyAny>> {
+        if let Some(called) = guarded(|| Ok(self.call_plain(py, args)))? {
+            return called;
+        }
         // SAFETY: the caller holds the objects.
-        let borrowed = args.iter().map(|&arg| unsafe { Borrowed::from_ptr(py, arg) });
-        let args: SmallVec<[Borrowed<'_, 'py, PyAny>; 16]> = borrowed.collect();
+        let objects = args.iter().map(|&arg| unsafe { Borrowed::from_ptr(py, arg) });
+        self.__call__(&PyTuple::new(py, objects)?)
+    }
+
+    /// Calls the function with these objects, which the caller holds, if all of them are plain.
+    #[inline]
+    fn call_plain(&self, py: Python<'_>, args: &[*mut ffi::PyObject]) -> Option<PyResult<Py<PyAny>>> {
+        // SAFETY: the caller holds the objects and the GIL.
+        let called = unsafe { self.plain.as_ref()?.call(py, &self.function, args) }?;
+        Some(called.map_err(|status| self.call_error(py, &self.function.failure(status))))
+    }
+
+    /// Calls a function of scalars; gives nothing if an argument is none, which [`NativeFunction::call`] then names.
+    fn call_with_scalars(
+        &self,
+        py: Python<'_>,
+        scalars: &ScalarFunction,
+        args: &Bound<'_, PyTuple>,
+    ) -> Option<PyResult<Py<PyAny>>> {
+        let mut words: SmallVec<[u64; 16]> = SmallVec::new();
+        for (arg, &scalar) in args.iter_borrowed().zip(&scalars.params) {
+            words.push(scalar_argument(&arg, scalar).ok()?);
+        }
+        let mut memory = 0u64;
+        let (bytes, address) = (scalars.result.bytes(), &raw mut memory);
+        words.extend([address as u64, 1, bytes.into()]);
+        // SAFETY: a block of scalars, and of an array of one element for the result; there is no launch.
+        if let Err(error) = unsafe { self.function.call_words(&[], &words) } {
+            return Some(Err(self.call_error(py, &error)));
+        }
+        // SAFETY: the memory is alive, and the function has written to it through this address.
+        let bits = unsafe { address.read() } & (u64::MAX >> (64 - 8 * bytes));
+        Some(number_object(py, Type::Scalar(scalars.result), &[bits]))
+    }
+
+    fn call<'py>(&self, py: Python<'py>, args: &Bound<'py, PyTuple>, block: &mut ArgBlock) -> PyResult<Py<PyAny>> {
+        let args: SmallVec<[Borrowed<'_, 'py, PyAny>; 16]> = args.iter_borrowed().collect();
         if args.len() != self.n_extents + self.n_arguments {
             return Err(self.wrong_count(args.len()));
         }

@@ -109,7 +109,7 @@ impl PlainSignature {
             words.extend_from_slice(&[&raw mut result as u64, 1, scalar.bytes().into()]);
         }
         // SAFETY: the block is complete: each argument was checked against its parameter, and the caller holds it.
-        let status = unsafe { function.call_words(&words) }?;
+        let status = unsafe { function.try_words(&words) }?;
         if status != 0 {
             return Some(Err(status));
         }

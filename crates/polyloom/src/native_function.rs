@@ -300,7 +300,23 @@ impl NativeFunction {
         }
         self.kernel.verify_accesses(&shape[..extents.len().max(1)], args, &LaunchOptions::default())?;
         // SAFETY: the block is complete, and the caller vouches for the arrays.
-        let status = unsafe { self.code.block_entry()(args.words().as_ptr().cast(), extents.as_ptr()) };
+        unsafe { self.call_words(extents, args.words()) }
+    }
+
+    /// Calls the function with the words of a block and looks at nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`NativeCallError::Check`].
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::launch`]; the words have the layout of [`Kernel::params`], and there are as many extents as the
+    /// signature says, whose product an `i32` holds.
+    #[inline]
+    pub unsafe fn call_words(&self, extents: &[i64], words: &[u64]) -> Result<(), NativeCallError> {
+        // SAFETY: passed on to the caller.
+        let status = unsafe { self.code.block_entry()(words.as_ptr().cast(), extents.as_ptr()) };
         if status == 0 { Ok(()) } else { Err(self.failure(status)) }
     }
 
@@ -311,7 +327,7 @@ impl NativeFunction {
     ///
     /// The words are those of a block that [`NativeFunction::call`] could be given, for arguments of these types.
     #[inline]
-    pub unsafe fn call_words(&self, words: &[u64]) -> Option<i32> {
+    pub unsafe fn try_words(&self, words: &[u64]) -> Option<i32> {
         if self.parts.signature.launch_rank != 0 || !self.kernel.stays_inside(&[1], words) {
             return None;
         }

@@ -53,7 +53,7 @@ def prints(x: loom.array(dtype=float)):
 
 @loom.kernel
 def shares(x: loom.array(dtype=float)):
-    loom.block_sync()
+    loom.sync_threads()
     x[loom.tid()] = 0.0
 ";
 
