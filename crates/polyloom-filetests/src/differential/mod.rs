@@ -3,7 +3,8 @@
 //! [`generate`] makes a kernel from a seed, [`EngineSet::check`] runs it on the interpreter, Cranelift and, where the
 //! build has it, LLVM, with arguments from the same seed, and compares every element of every array. [`shrink`] makes a
 //! disagreement small enough to read. [`TextEngine`] does the same for C++ text, many kernels at a time, and
-//! [`EngineSet::check_loom`] compares a kernel with its `.loom` text. Programs that once disagreed are kept under `tests/filetests/differential` and run with the tests.
+//! [`EngineSet::check_loom`] compares a kernel with its `.loom` text. Programs that once disagreed are kept under
+//! `tests/filetests/differential` and run with the tests.
 
 mod arrays;
 mod blocks;
