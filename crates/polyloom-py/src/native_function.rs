@@ -37,7 +37,7 @@ pub(crate) struct NativeFunction {
 /// Python calls it, with `slf` a [`NativeFunction`].
 unsafe extern "C" fn call_builtin(
     slf: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
+    args: *mut *mut ffi::PyObject,
     n_args: ffi::Py_ssize_t,
 ) -> *mut ffi::PyObject {
     Python::attach(|py| {
