@@ -49,6 +49,9 @@ pub(crate) struct LatencyArguments {
 /// The parts of calls whose times are shown.
 const QUANTILES: [(&str, f64); 4] = [("50 %", 0.5), ("90 %", 0.9), ("99 %", 0.99), ("99.9 %", 0.999)];
 
+/// The part of the calls whose average is shown: the longest are interrupts.
+const MEAN_OF: f64 = 0.99;
+
 /// One function's calls.
 pub(super) struct MeasuredFunction {
     pub(super) name: String,
@@ -174,13 +177,14 @@ impl LatencyReport {
         let core = self.core.map_or_else(String::new, |core| format!(" on core {core}"));
         let mut text = format!("{} calls of each{core}, nanoseconds with the clock's own\n\n", self.kernel().n_calls());
         let width = self.functions.iter().map(|function| function.name.len()).max().unwrap_or(0);
-        text += &format!("{:width$}{:>9}", "", "least");
+        text += &format!("{:width$}{:>9}{:>9}", "", "mean", "least");
         for (name, _) in QUANTILES {
             text += &format!("{name:>9}");
         }
         text += &format!("{:>11}\n", "most");
         for MeasuredFunction { name, histogram } in &self.functions {
-            text += &format!("{name:width$}{:>9.1}", self.clock.ns(histogram.least()));
+            let mean = histogram.mean(MEAN_OF) * self.clock.ns_per_tick;
+            text += &format!("{name:width$}{mean:>9.1}{:>9.1}", self.clock.ns(histogram.least()));
             for (_, part) in QUANTILES {
                 text += &format!("{:>9.1}", self.clock.ns(histogram.quantile(part)));
             }
@@ -205,7 +209,7 @@ impl LatencyReport {
                 "name": name,
                 "n_calls": histogram.n_calls(),
                 "least_ns": self.clock.ns(histogram.least()),
-                "mean_ns": histogram.mean() * self.clock.ns_per_tick,
+                "mean_ns": histogram.mean(MEAN_OF) * self.clock.ns_per_tick,
                 "most_ns": self.clock.ns(histogram.most()),
                 "quantiles_ns": quantiles,
             })
