@@ -61,7 +61,9 @@ impl NativeBodies<'_, '_> {
         let (ir, wide) = (self.ir, self.ir.int(64));
         let function = internal(ir, &format!("{}.{suffix}", signature.name), &[ir.ptr(), ir.ptr(), wide, wide])?;
         ir.enum_attribute(function, FUNCTION, "alwaysinline");
-        let variant = CodeVariant::new(signature.launch_rank.max(1), facts.clone());
+        // One thread fills no group, and would run under its mask.
+        let lanes = (signature.launch_rank == 0).then_some(1);
+        let variant = CodeVariant::new(signature.launch_rank.max(1), facts.clone()).with_lanes(lanes);
         let module = &*with_private_updates(module, kernel, &variant);
         let callees = &mut self.callees;
         let mode = entry::lower_kernel_as(ir, self.processor, module, kernel, &variant, function, callees, None)?;
