@@ -3,6 +3,7 @@
 //! Exit status: 0 for success, 1 when a program is rejected or fails, 2 for wrong usage. Diagnostics go to standard
 //! error, results to standard output.
 
+mod build;
 mod check;
 mod compile;
 mod database;
@@ -50,6 +51,8 @@ enum CliCommand {
     Fmt(format::FormatArguments),
     /// Compile a kernel and write one of its forms
     Compile(compile::CompileArguments),
+    /// Build kernels and functions into a library for C, C++, Rust and Python, with no compiler at run time
+    Build(build::BuildArguments),
     /// Say how kernels run on this machine's CPU, and why
     Explain(explain::ExplainArguments),
     /// Say what becomes of tensor functions
@@ -113,6 +116,7 @@ pub fn run(arguments: Vec<OsString>) -> i32 {
         CliCommand::Check(arguments) => check::run(&arguments),
         CliCommand::Fmt(arguments) => format::run(&arguments),
         CliCommand::Compile(arguments) => compile::run(&arguments),
+        CliCommand::Build(arguments) => build::run(&arguments),
         CliCommand::Explain(arguments) => explain::run(&arguments),
         CliCommand::Fuse(command) => fuse::run(&command),
         CliCommand::Plan(command) => plan::run(&command),

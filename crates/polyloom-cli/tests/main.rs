@@ -923,3 +923,31 @@ fn fuse_explain_refuses_what_is_no_function() {
         assert!(text(&out.stderr).contains(words), "{}", text(&out.stderr));
     }
 }
+
+#[test]
+fn build_writes_a_library_and_its_manifest() {
+    let folder = Folder::new();
+    let source = folder.file("k.py", SOURCE);
+    let loom = folder
+        .file("s.loom", "kernel half(x: array<f32, n>) -> y: array<f32, n> { for i in 0..n { y[i] = 0.5 * x[i] } }\n");
+    let out = folder.path("sample");
+    let built = polyloom(&["build", &source, &loom, "-o", &out, "--no-shared", "--json", "--prefix", "my_"]);
+    if !polyloom::has_llvm() {
+        assert_eq!(built.status.code(), Some(1));
+        assert!(text(&built.stderr).contains("needs the feature `llvm`"), "{}", text(&built.stderr));
+        return;
+    }
+    assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
+    let manifest: serde_json::Value = serde_json::from_slice(&built.stdout).expect("the manifest is JSON");
+    let names: Vec<&str> =
+        manifest["entries"].as_array().expect("entries").iter().filter_map(|e| e["name"].as_str()).collect();
+    assert_eq!(names, ["my_scaled", "my_half"]);
+    for file in ["libsample.a", "sample.h", "sample.rs", "sample.json"] {
+        assert!(std::path::Path::new(&out).join(file).is_file(), "{file}");
+    }
+    let missing = polyloom(&["build", &source, "-o", &out, "--kernel", "other"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("no file has a kernel `other`"), "{}", text(&missing.stderr));
+    let odd = polyloom(&["build", &source, "-o", &out, "--name", "two words"]);
+    assert_eq!(odd.status.code(), Some(2));
+}

@@ -8,6 +8,7 @@
 //! * [`ir`]: LLVM instructions, scalar or vector alike.
 //! * [`lower`]: HIR to LLVM IR.
 //! * [`emit`]: the forms a kernel can be had in.
+//! * [`dispatch`]: which of a library's functions run on a processor.
 //! * [`jit`]: object code to callable code.
 //! * [`fatal`]: LLVM's fatal errors, as errors of one compilation.
 //! * [`gpu`]: kernels for GPUs.
@@ -15,6 +16,7 @@
 //! Architecture invariant: every compilation has an LLVM context of its own, so any number may run at once, and
 //! generated code needs no symbol of the process beyond what LLVM itself calls (`memcpy`, `fma` on old processors).
 
+mod dispatch;
 mod emit;
 mod fatal;
 mod gpu;
@@ -27,7 +29,8 @@ pub use gpu::GpuOptions;
 pub use gpu::nvptx::NvptxBackend;
 
 use polyloom_codegen::{
-    Backend, CodeObject, CodeVariant, CodegenError, EmitRequest, Emitter, Form, LoadedCode, with_private_updates,
+    Backend, CodeObject, CodeVariant, CodegenError, EmitRequest, Emitter, Form, LoadedCode, LoadedNative, NativeCpu,
+    NativeLibrary, NativeRequest, with_private_updates,
 };
 use polyloom_ir::{FuncId, Module};
 use std::sync::Arc;
@@ -57,6 +60,32 @@ impl LlvmBackend {
         Ok(LlvmBackend { processor: Arc::new(target::HostProcessor::level(name)?) })
     }
 
+    /// The back end for a kind of processor of a platform, by LLVM's name of that (`aarch64-unknown-linux-gnu`), or of this
+    /// machine's. What it makes for another platform cannot be loaded.
+    ///
+    /// # Errors
+    ///
+    /// When the platform has no such processors, or this build of LLVM no code generator for it.
+    pub fn for_processors(triple: Option<&str>, cpu: NativeCpu) -> Result<LlvmBackend, CodegenError> {
+        Ok(LlvmBackend { processor: Arc::new(target::HostProcessor::kind(triple, cpu)?) })
+    }
+
+    /// LLVM's name of the platform that code is for.
+    pub fn triple(&self) -> String {
+        let host = || inkwell::targets::TargetMachine::get_default_triple().as_str().to_string_lossy().into_owned();
+        self.processor.triple.clone().unwrap_or_else(host)
+    }
+
+    /// What a library has beside its functions, as an object file: how they are chosen when it is loaded, and the texts
+    /// of their checks.
+    ///
+    /// # Errors
+    ///
+    /// When LLVM does not take the code, or there are several kinds of processors and the platform has one.
+    pub fn compile_library(&self, library: &NativeLibrary<'_>) -> Result<Vec<u8>, CodegenError> {
+        dispatch::compile(&self.processor, library)
+    }
+
     fn emit_as(&self, request: &EmitRequest<'_>, forms: &[Form]) -> Result<Vec<Vec<u8>>, CodegenError> {
         let EmitRequest { module, kernel, variant, entry, .. } = *request;
         let module = &*with_private_updates(module, kernel, variant);
@@ -66,6 +95,17 @@ impl LlvmBackend {
         }
         emit::emit(&self.processor, entry, forms, |ir| {
             lower::lower_kernel(ir, &self.processor, module, kernel, variant, entry)
+        })
+    }
+
+    /// Writes a native function in forms of the host, in the order of their making.
+    ///
+    /// # Errors
+    ///
+    /// As [`Backend::compile_native`].
+    pub fn emit_native(&self, request: &NativeRequest<'_>, forms: &[Form]) -> Result<Vec<Vec<u8>>, CodegenError> {
+        emit::emit(&self.processor, &request.signature.name, forms, |ir| {
+            lower::lower_native(ir, &self.processor, request)
         })
     }
 }
@@ -112,5 +152,13 @@ impl Backend for LlvmBackend {
 
     fn load(&self, object: &CodeObject) -> Result<Arc<dyn LoadedCode>, CodegenError> {
         Ok(Arc::new(jit::load(emit::unwrap(object)?, emit::ENTRY)?))
+    }
+
+    fn compile_native(&self, request: &NativeRequest<'_>) -> Result<Vec<u8>, CodegenError> {
+        Ok(self.emit_native(request, &[Form::Obj])?.pop().unwrap_or_default())
+    }
+
+    fn load_native(&self, object: &[u8], name: &str) -> Result<Arc<dyn LoadedNative>, CodegenError> {
+        Ok(Arc::new(jit::load_native(object, name, &format!("{name}.block"))?))
     }
 }

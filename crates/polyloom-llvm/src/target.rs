@@ -13,7 +13,7 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{
     CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetMachineOptions, TargetTriple,
 };
-use polyloom_codegen::{CodegenError, vector_bytes};
+use polyloom_codegen::{CodegenError, NativeCpu, vector_bytes};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
@@ -29,6 +29,8 @@ pub(crate) const BLOCK_SCOPE: &str = "block";
 pub(crate) struct HostProcessor {
     /// True if it is a GPU, with an address space for each kind of memory and no way to call into the host.
     pub(crate) is_gpu: bool,
+    /// LLVM's name of the platform, unless that is this machine's.
+    pub(crate) triple: Option<String>,
     /// Its name, as `target-cpu` takes it.
     pub(crate) cpu: String,
     /// Its features, as `target-features` takes them.
@@ -54,7 +56,7 @@ impl HostProcessor {
             let has = |name: &str| features.split(',').any(|f| f.strip_prefix('+') == Some(name));
             let vector_bytes = vector_bytes(has);
             let has_half_conversions = !cfg!(target_arch = "x86_64") || has("f16c");
-            Ok(HostProcessor { is_gpu: false, cpu, features, vector_bytes, has_half_conversions })
+            Ok(HostProcessor { is_gpu: false, triple: None, cpu, features, vector_bytes, has_half_conversions })
         };
         HOST.get_or_init(detect).as_ref().map_err(|message| CodegenError::new(message.clone()))
     }
@@ -78,8 +80,45 @@ impl HostProcessor {
         }
         Ok(HostProcessor {
             is_gpu: false,
+            triple: None,
             cpu: name.to_owned(),
             features: String::new(),
+            vector_bytes,
+            has_half_conversions,
+        })
+    }
+
+    /// A kind of processor of a platform, by LLVM's name of that, or of this machine's.
+    ///
+    /// # Errors
+    ///
+    /// When the platform has no such processors, or this build of LLVM no code generator for it.
+    pub(crate) fn kind(triple: Option<&str>, cpu: NativeCpu) -> Result<HostProcessor, CodegenError> {
+        if cpu == NativeCpu::Native && triple.is_none() {
+            return HostProcessor::host().cloned();
+        }
+        let host = TargetMachine::get_default_triple().as_str().to_string_lossy().into_owned();
+        let platform = triple.unwrap_or(&host);
+        let (name, features, vector_bytes, has_half_conversions) = match (platform.split('-').next(), cpu) {
+            (Some("x86_64"), NativeCpu::Baseline) => ("x86-64", "", 16, false),
+            (Some("x86_64"), NativeCpu::Avx2) => ("x86-64-v3", "", 32, true),
+            (Some("x86_64"), NativeCpu::Avx512) => ("x86-64-v4", "", 64, true),
+            (Some("aarch64"), NativeCpu::Baseline | NativeCpu::Neon) => ("generic", "+neon", 16, true),
+            _ => {
+                let message = format!("{platform} has no processors of the kind `{}`", cpu.name());
+                return Err(CodegenError::new(message));
+            }
+        };
+        static INITIALIZE: std::sync::Once = std::sync::Once::new();
+        INITIALIZE.call_once(|| {
+            Target::initialize_x86(&InitializationConfig::default());
+            Target::initialize_aarch64(&InitializationConfig::default());
+        });
+        Ok(HostProcessor {
+            is_gpu: false,
+            triple: Some(platform.to_owned()),
+            cpu: name.to_owned(),
+            features: features.to_owned(),
             vector_bytes,
             has_half_conversions,
         })
@@ -94,6 +133,7 @@ impl HostProcessor {
         INITIALIZE.call_once(|| Target::initialize_nvptx(&InitializationConfig::default()));
         HostProcessor {
             is_gpu: true,
+            triple: None,
             cpu: arch.to_owned(),
             features: format!("+ptx{ptx_version}"),
             vector_bytes: 4,
@@ -114,9 +154,10 @@ impl HostProcessor {
 
     /// A target machine for this processor. It belongs to one thread.
     fn machine(&self, level: OptimizationLevel) -> Result<TargetMachine, CodegenError> {
-        let triple = match self.is_gpu {
-            true => TargetTriple::create("nvptx64-nvidia-cuda"),
-            false => TargetMachine::get_default_triple(),
+        let triple = match (self.is_gpu, &self.triple) {
+            (true, _) => TargetTriple::create("nvptx64-nvidia-cuda"),
+            (false, Some(triple)) => TargetTriple::create(triple),
+            (false, None) => TargetMachine::get_default_triple(),
         };
         let target = Target::from_triple(&triple).map_err(|e| CodegenError::new(e.to_string()))?;
         let options = TargetMachineOptions::new()

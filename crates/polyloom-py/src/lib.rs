@@ -44,6 +44,7 @@ mod launch_dimensions;
 mod launch_memo;
 mod launch_run;
 mod loom_module;
+mod native_function;
 mod numpy_array;
 mod numpy_calls;
 mod op_attributes;
@@ -157,6 +158,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<backward::Backward>()?;
     module.add_class::<backward::BackwardRepeat>()?;
     module.add_class::<function::Function>()?;
+    module.add_class::<native_function::NativeFunction>()?;
     module.add_class::<captures::Captures>()?;
     module.add_class::<entry_guard::EntryGuard>()?;
     module.add_class::<fusion_capture::CapturedFunction>()?;

@@ -54,20 +54,32 @@ pub(crate) fn lower_kernel(
     variant: &CodeVariant,
     name: &str,
 ) -> Result<OptimizerMode> {
+    let name = CString::new(name.replace('\0', "_")).map_err(|e| CodegenError::new(e.to_string()))?;
+    let (ptr, wide) = (ir.ptr(), ir.int(64));
+    let function = ir.add_function(&name, &[ptr, ptr, wide, wide], ir.void(), false);
+    lower_kernel_as(ir, processor, module, id, variant, function, &mut CompiledCallees::default())
+}
+
+/// Lowers a kernel as the body of a function that has been added to the module, of type [`polyloom_codegen::KernelEntry`].
+pub(crate) fn lower_kernel_as(
+    ir: &IrEmitter<'_>,
+    processor: &HostProcessor,
+    module: &Module,
+    id: FuncId,
+    variant: &CodeVariant,
+    function: LlvmFunction,
+    callees: &mut CompiledCallees,
+) -> Result<OptimizerMode> {
     let func = &module.functions[id];
     let Strategy { uniformity, rank, width, parallel, copied } = Strategy::of(module, id, variant, processor);
     let lanes = width.lanes;
     let parallel: Vec<(Inst, u32)> = parallel.into_iter().map(|(inst, width)| (inst, width.lanes)).collect();
-    let name = CString::new(name.replace('\0', "_")).map_err(|e| CodegenError::new(e.to_string()))?;
-    let (ptr, wide) = (ir.ptr(), ir.int(64));
-    let function = ir.add_function(&name, &[ptr, ptr, wide, wide], ir.void(), false);
     calls::set_attributes(ir, processor, function);
     for attribute in ["noalias", "readonly", "nonnull"] {
         ir.enum_attribute(function, 1, attribute);
     }
     ir.begin(function);
     let [args, context, begin, end] = [0, 1, 2, 3].map(|i| ir.param(function, i));
-    let mut callees = CompiledCallees::default();
     ir.set_fast_math(fast_math(func.metadata.float_mode));
     let (params, arrays) = KernelArguments::Block { args, layout: ArgLayout::of(func) }.load(ir, func, variant)?;
     let used = calls::used_values(func);
@@ -108,15 +120,15 @@ pub(crate) fn lower_kernel(
     let unit = BodyUnit { totals: &totals, masked_lanes, ..unit };
     let private = unit.private_arrays(&copied);
     if private.is_empty() {
-        unit.emit_row_loop(&mut callees, context, begin, end, &[])?;
+        unit.emit_row_loop(callees, context, begin, end, &[])?;
     } else {
         let (copied, shared) = (ir.block(c"copied"), ir.block(c"shared"));
         ir.cond_br(unit.is_worth_copying(&private, ir.sub(end, begin)), copied, shared);
         ir.switch_to(copied);
         let arrays = unit.with_copies(&private);
-        BodyUnit { arrays: &arrays, ..unit }.emit_row_loop(&mut callees, context, begin, end, &private)?;
+        BodyUnit { arrays: &arrays, ..unit }.emit_row_loop(callees, context, begin, end, &private)?;
         ir.switch_to(shared);
-        unit.emit_row_loop(&mut callees, context, begin, end, &[])?;
+        unit.emit_row_loop(callees, context, begin, end, &[])?;
     }
     ir.set_fast_math(0);
     let level = func.metadata.hint("opt_level").unwrap_or_default();
