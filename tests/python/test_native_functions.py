@@ -158,3 +158,59 @@ def test_a_failed_check_has_its_line():
 def test_what_prints_is_no_native_function():
     with pytest.raises(Exception, match="prints, and a native function has nowhere to print to"):
         prints.function()
+
+
+@loom.kernel(critical_path=True)
+def mixed(
+    n: int, m: loom.int64, a: float, b: loom.float64, x: loom.array(dtype=float), out: loom.array(dtype=loom.float64)
+):
+    s = loom.float64(x[0]) * b + loom.float64(n)
+    out[0] = s
+    out[1] = loom.float64(m) + loom.float64(a)
+
+
+@loom.func
+def product(price: loom.int32, quantity: loom.int32) -> loom.int64:
+    return loom.int64(price) * loom.int64(quantity)
+
+
+@pytest.mark.parametrize("way", ["call", "builtin"])
+def test_plain_arguments_and_others_give_the_same(way):
+    function, values = mixed.function(), product.function()
+    if way == "builtin":
+        function, values = function.builtin, values.builtin
+    x = np.arange(1, 9, dtype=np.float32)
+    whole = np.zeros(4)
+    cases = [
+        (3, 5, 0.5, 2.0, x, np.zeros(2)),
+        (np.int32(3), np.int64(5), np.float32(0.5), np.float64(2.0), x, np.zeros(2)),
+        (True, 5, 1, 2, x[::-1][7:], np.zeros(2)),
+        (-(2**31), 2**63 - 1, float("inf"), float("nan"), x, np.zeros(2)),
+        (3, 5, 0.5, 2.0, x, whole[::2]),
+    ]
+    for n, m, a, b, given, out in cases:
+        assert function(n, m, a, b, given, out) is None
+        want = [float(given[0]) * float(b) + float(n), float(m) + float(np.float32(a))]
+        np.testing.assert_array_equal(out, want)
+    assert values(-7, 3_000_000) == -21_000_000
+    assert values(np.int32(-7), True) == -7
+
+
+@pytest.mark.parametrize("way", ["call", "builtin"])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((3, 5, 0.5, 2.0, np.ones(8, np.float32)), TypeError, "5 given"),
+        ((2**31, 5, 0.5, 2.0, np.ones(8, np.float32), np.zeros(2)), OverflowError, "argument 'n'"),
+        ((3, 5, "a", 2.0, np.ones(8, np.float32), np.zeros(2)), TypeError, "argument 'a'"),
+        ((3, 5, 0.5, 2.0, np.ones(8), np.zeros(2)), TypeError, "argument 'x'"),
+        ((3, 5, 0.5, 2.0, np.ones((2, 4), np.float32), np.zeros(2)), TypeError, "1 dimension"),
+        ((3, 5, 0.5, 2.0, np.ones(8, np.float32), np.zeros(1)), loom.LaunchError, "out"),
+        ((3, 5, 0.5, 2.0, np.ones(0, np.float32), np.zeros(2)), loom.LaunchError, "x"),
+        ((3, 5, 0.5, 2.0, np.ones(8, np.float32), np.broadcast_to(np.zeros(1), 2)), ValueError, "read-only"),
+    ],
+)
+def test_wrong_arguments_are_told_before_anything_runs(way, arguments, error, message):
+    function = mixed.function() if way == "call" else mixed.function().builtin
+    with pytest.raises(error, match=message):
+        function(*arguments)

@@ -14,6 +14,7 @@ mod format;
 mod fuse;
 mod gpu;
 mod kernel_file;
+mod latency;
 mod loom;
 mod plan;
 mod profile;
@@ -55,6 +56,8 @@ enum CliCommand {
     Build(build::BuildArguments),
     /// Say how kernels run on this machine's CPU, and why
     Explain(explain::ExplainArguments),
+    /// Measure how long single calls of a kernel take
+    Latency(latency::LatencyArguments),
     /// Say what becomes of tensor functions
     #[command(subcommand)]
     Fuse(fuse::FuseCommand),
@@ -118,6 +121,7 @@ pub fn run(arguments: Vec<OsString>) -> i32 {
         CliCommand::Compile(arguments) => compile::run(&arguments),
         CliCommand::Build(arguments) => build::run(&arguments),
         CliCommand::Explain(arguments) => explain::run(&arguments),
+        CliCommand::Latency(arguments) => latency::run(&arguments),
         CliCommand::Fuse(command) => fuse::run(&command),
         CliCommand::Plan(command) => plan::run(&command),
         CliCommand::Profile(arguments) => profile::run(&arguments),

@@ -137,6 +137,21 @@ pub trait Backend: Emitter + Send + Sync {
         Vec::new()
     }
 
+    /// Returns what a kernel's machine code calls although its decorator rules that out, each with its place in the
+    /// source. Empty if nothing of the kind is promised, and of back ends whose code calls nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Backend::compile`].
+    fn broken_promises(
+        &self,
+        _module: &Module,
+        _kernel: FuncId,
+        _variant: &CodeVariant,
+    ) -> Result<Vec<Diagnostic>, CodegenError> {
+        Ok(Vec::new())
+    }
+
     /// Makes an object of this back end callable.
     ///
     /// # Errors

@@ -8,7 +8,7 @@
 
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::fragment::FragmentAccess;
-use crate::metadata::{ExecutionConstraints, KernelMetadata};
+use crate::metadata::{ExecutionConstraints, KernelMetadata, OptLevel};
 use crate::op::{Op, OpEffect};
 use crate::span::Span;
 use crate::types::Type;
@@ -461,6 +461,11 @@ impl Function {
             }
         });
         written
+    }
+
+    /// The optimisation level that it asks for on the CPU, if it does: what is on the critical path asks for `Olatency`.
+    pub fn opt_level(&self) -> Option<OptLevel> {
+        self.metadata.opt_level().or(self.constraints.critical_path.then_some(OptLevel::Olatency))
     }
 
     /// Returns true if it has an op that needs a kernel to be launched in blocks, not counting what it calls.

@@ -27,7 +27,7 @@ pub(crate) fn compile(processor: &HostProcessor, library: &NativeLibrary<'_>) ->
     let made = (|| {
         target::prepare(processor, &llvm)?;
         target::optimize(processor, &llvm, OptimizerMode::default(), OptimizationEffort::Full)?;
-        target::generate(processor, &llvm, false, OptimizationEffort::Full)
+        target::generate(processor, &llvm, false, OptimizerMode::default(), OptimizationEffort::Full)
     })();
     made.map_err(|failure| match failure {
         LlvmFailure::Returned(error) => error,

@@ -10,6 +10,7 @@
 //! * [`emit`]: the forms a kernel can be had in.
 //! * [`dispatch`]: which of a library's functions run on a processor.
 //! * [`jit`]: object code to callable code.
+//! * [`outside_calls`]: the proof that code calls nothing that its promises rule out.
 //! * [`fatal`]: LLVM's fatal errors, as errors of one compilation.
 //! * [`gpu`]: kernels for GPUs.
 //!
@@ -23,16 +24,18 @@ mod gpu;
 mod ir;
 mod jit;
 mod lower;
+mod outside_calls;
 mod target;
 
 pub use gpu::GpuOptions;
 pub use gpu::nvptx::NvptxBackend;
 
+use outside_calls::OutsideCall;
 use polyloom_codegen::{
     Backend, CodeObject, CodeVariant, CodegenError, EmitRequest, Emitter, Form, LoadedCode, LoadedNative, NativeCpu,
-    NativeLibrary, NativeRequest, with_private_updates,
+    NativeLibrary, NativeRequest, SiteTable, with_private_updates,
 };
-use polyloom_ir::{FuncId, Module};
+use polyloom_ir::{Diagnostic, FuncId, Module};
 use std::sync::Arc;
 
 /// CPU tier 1: code that takes milliseconds to make and runs as fast as the machine can.
@@ -91,11 +94,48 @@ impl LlvmBackend {
         let module = &*with_private_updates(module, kernel, variant);
         if forms == [Form::Strategy] {
             let strategy = lower::Strategy::of(module, kernel, variant, &self.processor);
-            return Ok(vec![strategy.explain(module, kernel, variant, &self.processor, request.sources).into_bytes()]);
+            let mut text = strategy.explain(module, kernel, variant, &self.processor, request.sources);
+            if outside_calls::rules_out_calls(&module.functions[kernel].constraints) {
+                text.push_str(&outside_calls::describe(&self.outside_calls(request)?));
+            }
+            return Ok(vec![text.into_bytes()]);
         }
         emit::emit(&self.processor, entry, forms, |ir| {
-            lower::lower_kernel(ir, &self.processor, module, kernel, variant, entry)
+            lower::lower_kernel(ir, &self.processor, module, kernel, variant, entry, None)
         })
+    }
+
+    /// The calls that leave a kernel's machine code.
+    fn outside_calls(&self, request: &EmitRequest<'_>) -> Result<Vec<OutsideCall>, CodegenError> {
+        let EmitRequest { module, kernel, variant, entry, .. } = *request;
+        let module = &*with_private_updates(module, kernel, variant);
+        let places = lower::SpanNumbers::default();
+        let made = emit::emit(&self.processor, entry, &[Form::Asm], |ir| {
+            lower::lower_kernel(ir, &self.processor, module, kernel, variant, entry, Some(&places))
+        })?;
+        let text = String::from_utf8_lossy(made.first().map_or(&[], Vec::as_slice));
+        Ok(outside_calls::find_calls(&text, &places))
+    }
+
+    /// Holds the machine code of a native function against what its kernel promises of calls: the processor may be another
+    /// one than this machine's, and the code for all arrays stands beside that for dense ones.
+    fn check_native(&self, request: &NativeRequest<'_>) -> Result<(), CodegenError> {
+        let func = &request.module.functions[request.kernel];
+        if !SiteTable::of(func).sites.is_empty() || !outside_calls::rules_out_calls(&func.constraints) {
+            return Ok(());
+        }
+        // The entry that takes a block of arguments calls the function.
+        let request = NativeRequest { has_block_entry: false, ..*request };
+        let made = emit::emit(&self.processor, &request.signature.name, &[Form::Asm], |ir| {
+            lower::lower_native(ir, &self.processor, &request)
+        })?;
+        let text = String::from_utf8_lossy(made.first().map_or(&[], Vec::as_slice));
+        let calls = outside_calls::find_calls(&text, &lower::SpanNumbers::default());
+        let broken: Vec<Diagnostic> = calls.iter().filter_map(|call| call.diagnostic(&func.constraints)).collect();
+        match broken.is_empty() {
+            true => Ok(()),
+            false => Err(CodegenError { span: func.span, ..CodegenError::from_diagnostics(&broken) }),
+        }
     }
 
     /// Writes a native function in forms of the host, in the order of their making.
@@ -104,6 +144,9 @@ impl LlvmBackend {
     ///
     /// As [`Backend::compile_native`].
     pub fn emit_native(&self, request: &NativeRequest<'_>, forms: &[Form]) -> Result<Vec<Vec<u8>>, CodegenError> {
+        if forms.contains(&Form::Obj) {
+            self.check_native(request)?;
+        }
         emit::emit(&self.processor, &request.signature.name, forms, |ir| {
             lower::lower_native(ir, &self.processor, request)
         })
@@ -141,8 +184,28 @@ impl Backend for LlvmBackend {
 
     fn compile(&self, module: &Module, kernel: FuncId, variant: &CodeVariant) -> Result<CodeObject, CodegenError> {
         let request = EmitRequest { module, kernel, variant, entry: emit::ENTRY, sources: None };
+        let broken = self.broken_promises(module, kernel, variant)?;
+        if !broken.is_empty() {
+            return Err(CodegenError::from_diagnostics(&broken));
+        }
         let made = self.emit_as(&request, &[Form::Obj])?;
         Ok(emit::wrap(made.first().map_or(&[], Vec::as_slice)))
+    }
+
+    fn broken_promises(
+        &self,
+        module: &Module,
+        kernel: FuncId,
+        variant: &CodeVariant,
+    ) -> Result<Vec<Diagnostic>, CodegenError> {
+        let func = &module.functions[kernel];
+        // Code that checks reports what fails, which whoever turns checks on for a while asks for.
+        if !SiteTable::of(func).sites.is_empty() || !outside_calls::rules_out_calls(&func.constraints) {
+            return Ok(Vec::new());
+        }
+        let request = EmitRequest { module, kernel, variant, entry: emit::ENTRY, sources: None };
+        let calls = self.outside_calls(&request)?;
+        Ok(calls.iter().filter_map(|call| call.diagnostic(&func.constraints)).collect())
     }
 
     fn candidates(&self, module: &Module, kernel: FuncId, variant: &CodeVariant) -> Vec<u32> {

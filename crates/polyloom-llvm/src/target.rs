@@ -14,6 +14,7 @@ use inkwell::targets::{
     CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetMachineOptions, TargetTriple,
 };
 use polyloom_codegen::{CodegenError, NativeCpu, vector_bytes};
+use polyloom_ir::OptLevel;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
@@ -295,7 +296,19 @@ pub(crate) struct OptimizerMode {
     /// True if groups of threads, or the threads of blocks, are vectors already.
     pub(crate) has_groups: bool,
     /// Its optimisation level, unless that is the usual one.
-    pub(crate) level: Option<u32>,
+    pub(crate) level: Option<OptLevel>,
+}
+
+impl OptimizerMode {
+    /// How hard code generation tries: its passes are others than those of the optimiser.
+    fn of_generation(self) -> OptimizationLevel {
+        match self.level {
+            Some(OptLevel::O0) => OptimizationLevel::None,
+            Some(OptLevel::O1) => OptimizationLevel::Less,
+            Some(OptLevel::O3 | OptLevel::Olatency) => OptimizationLevel::Aggressive,
+            Some(OptLevel::O2 | OptLevel::Os) | None => OptimizationLevel::Default,
+        }
+    }
 }
 
 /// Runs the optimiser.
@@ -313,12 +326,14 @@ pub(crate) fn optimize(
             OptimizationEffort::Linear => PASSES_OF_LONG_CODE,
             OptimizationEffort::Full if processor.is_gpu => GPU_PASSES,
             OptimizationEffort::Full => match mode.level {
+                Some(OptLevel::O0) => "default<O0>",
+                Some(OptLevel::Os) => "default<Os>",
                 // Whatever the options say, the names of these pipelines decide whether they look for vectors.
                 _ if mode.leaves_vectors => "default<O1>",
-                Some(1) => "default<O1>",
-                None if mode.has_groups => PASSES_OF_GROUPS,
-                Some(3) => "default<O3>",
-                _ => "default<O2>",
+                Some(OptLevel::O1) => "default<O1>",
+                None | Some(OptLevel::Olatency) if mode.has_groups => PASSES_OF_GROUPS,
+                Some(OptLevel::O3 | OptLevel::Olatency) => "default<O3>",
+                None | Some(OptLevel::O2) => "default<O2>",
             },
         };
         let passes = CString::new(passes).map_err(|e| CodegenError::new(e.to_string()))?;
@@ -342,6 +357,7 @@ pub(crate) fn generate(
     processor: &HostProcessor,
     module: &Module<'_>,
     assembly: bool,
+    mode: OptimizerMode,
     effort: OptimizationEffort,
 ) -> Result<Vec<u8>, LlvmFailure> {
     let write = |machine: &TargetMachine| {
@@ -351,10 +367,11 @@ pub(crate) fn generate(
             false => bytes.as_slice().to_vec(),
         })
     };
-    match effort {
-        OptimizationEffort::Full => with_machine(processor, write),
+    match (effort, mode.of_generation()) {
+        (OptimizationEffort::Full, OptimizationLevel::Default) => with_machine(processor, write),
+        (OptimizationEffort::Full, level) => run_with(processor.machine(level)?, write).0,
         // Code generation has passes of its own, which it runs for code that is to be good.
-        OptimizationEffort::Linear => run_with(processor.machine(OptimizationLevel::None)?, write).0,
+        (OptimizationEffort::Linear, _) => run_with(processor.machine(OptimizationLevel::None)?, write).0,
     }
 }
 

@@ -53,6 +53,7 @@ mod packages;
 mod path_choice;
 mod path_kernels;
 mod path_report;
+mod plain_call;
 mod plan;
 mod print;
 mod queue;

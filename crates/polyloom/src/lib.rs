@@ -113,6 +113,7 @@ pub use polyloom_passes::autodiff::{
     AdjointAccess, BackwardNeeds, DerivativeLaunch, DerivativeRequest, LONG_LAUNCH, LaunchArgument, TapeExtent,
 };
 pub use polyloom_ptx as ptx;
+pub use polyloom_runtime::latency;
 pub use polyloom_runtime::sim::queue as sim_queue;
 pub use polyloom_runtime::{
     ArgArray, ArgBlock, ArgError, ArrayLayout, BufferPool, BufferPoolReport, CodeCache, CpuDevice, CpuQueue, Device,

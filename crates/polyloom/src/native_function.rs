@@ -128,6 +128,16 @@ pub enum NativeCallError {
         /// The number given.
         given: usize,
     },
+    /// The thread may run on other cores than the kernel's decorator says. Nothing has run.
+    #[error("`{name}` runs on cores {wanted:?} (`cpu_affinity`), and this thread may run on {allowed:?}")]
+    Cores {
+        /// The function.
+        name: Arc<str>,
+        /// The cores of the decorator.
+        wanted: Vec<u32>,
+        /// Those that the thread may run on; empty if the system does not tell.
+        allowed: Vec<u32>,
+    },
     /// A check or an assertion failed. Some of the threads have run.
     #[error("{}", .0.message)]
     Check(Box<TrapReport>),
@@ -215,6 +225,11 @@ impl NativeFunction {
         self.code.function()
     }
 
+    /// The entry that takes a block of arguments, for callers that measure it. It may be called as long as `self` is there.
+    pub fn block_entry(&self) -> polyloom_codegen::NativeBlockEntry {
+        self.code.block_entry()
+    }
+
     /// The C function as a Rust function pointer, such as
     /// `unsafe extern "C" fn(i64, *const NativeArray<1>) -> i32`.
     ///
@@ -240,6 +255,22 @@ impl NativeFunction {
         // SAFETY: the block has the layout that the entry reads, with empty arrays, and without threads nothing is
         // accessed.
         unsafe { self.code.block_entry()(block.as_ptr().cast(), [0i64; MAX_DIMS].as_ptr()) };
+    }
+
+    /// Refuses a thread that may run on other cores than those of the kernel's `cpu_affinity`: a function runs where it is
+    /// called.
+    ///
+    /// # Errors
+    ///
+    /// [`NativeCallError::Cores`].
+    pub fn check_cores(&self) -> Result<(), NativeCallError> {
+        let wanted = &self.kernel.function().constraints.cpu_affinity;
+        let allowed = polyloom_runtime::latency::allowed_cores();
+        if wanted.is_empty() || (!allowed.is_empty() && allowed.iter().all(|core| wanted.contains(core))) {
+            return Ok(());
+        }
+        let (name, wanted) = (self.parts.signature.name.clone(), wanted.clone());
+        Err(NativeCallError::Cores { name, wanted, allowed })
     }
 
     /// Calls the function with arguments in a block that has been filled for [`Kernel::params`]; results are stored in the
@@ -289,14 +320,30 @@ impl NativeFunction {
         if status == 0 { Ok(()) } else { Err(self.failure(status)) }
     }
 
+    /// Calls a function whose threads have no coordinates with the words of a complete block of arguments, and gives its
+    /// status; `None` if an access would be outside of an array, or the function has extents: then nothing has run.
+    ///
+    /// # Safety
+    ///
+    /// The words are those of a block that [`NativeFunction::call`] could be given, for arguments of these types.
+    #[inline]
+    pub unsafe fn try_words(&self, words: &[u64]) -> Option<i32> {
+        if self.parts.signature.launch_rank != 0 || !self.kernel.stays_inside(&[1], words) {
+            return None;
+        }
+        // SAFETY: the caller vouches for the block, and a function without extents reads none.
+        Some(unsafe { self.code.block_entry()(words.as_ptr().cast(), std::ptr::null()) })
+    }
+
     /// The check that a status names, in words; none if it names none.
     pub fn site(&self, status: i32) -> Option<TrapReport> {
         let site = self.parts.sites.get(usize::try_from(status.checked_sub(1)?).ok()?)?;
         Some(describe_site(&self.kernel, site))
     }
 
+    /// The error that a status other than 0 is.
     #[cold]
-    fn failure(&self, status: i32) -> NativeCallError {
+    pub fn failure(&self, status: i32) -> NativeCallError {
         match self.site(status) {
             Some(report) => NativeCallError::Check(Box::new(report)),
             None => NativeCallError::Status { name: self.parts.signature.name.clone(), status },

@@ -151,6 +151,12 @@ impl IrEmitter<'_> {
         }
     }
 
+    /// Lets the function's code begin at a multiple of so many bytes.
+    pub(crate) fn set_function_align(&self, function: LlvmFunction, bytes: u32) {
+        // SAFETY: the function is alive, and the number is a power of two.
+        unsafe { LLVMSetAlignment(function.value, bytes) }
+    }
+
     /// Sets a target-dependent attribute on the function.
     pub(crate) fn string_attribute(&self, function: LlvmFunction, name: &str, value: &str) {
         // SAFETY: the context copies both strings.

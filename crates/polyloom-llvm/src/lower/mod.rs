@@ -67,7 +67,7 @@ mod values;
 mod width;
 
 pub(crate) use entry::{GroupThread, lower_kernel};
-pub(crate) use line_table::LineTable;
+pub(crate) use line_table::{LineTable, SpanNumbers};
 pub(crate) use native::lower_native;
 pub(crate) use strategy::Strategy;
 pub(crate) use value_rep::{ExecMask, RegionFlow, Reps, ValueRep};

@@ -29,8 +29,9 @@ pub(crate) fn lower_native(
     request: &NativeRequest<'_>,
 ) -> Result<OptimizerMode> {
     let (signature, layout) = (request.signature, request.layout());
+    let kernel = &request.module.functions[request.kernel];
     let n_arrays = signature.params.iter().filter(|param| param.ty.as_any_array().is_some()).count();
-    let mut bodies = NativeBodies { ir, processor, request, callees: CompiledCallees::default(), mode: None };
+    let mut bodies = NativeBodies { ir, processor, request, callees: CompiledCallees::of(kernel), mode: None };
     let dense = match n_arrays {
         1..=MAX_COMPARED_ARRAYS => Some(bodies.lower("dense", request.dense)?),
         _ => None,
@@ -63,7 +64,7 @@ impl NativeBodies<'_, '_> {
         let variant = CodeVariant::new(signature.launch_rank.max(1), facts.clone());
         let module = &*with_private_updates(module, kernel, &variant);
         let callees = &mut self.callees;
-        let mode = entry::lower_kernel_as(ir, self.processor, module, kernel, &variant, function, callees)?;
+        let mode = entry::lower_kernel_as(ir, self.processor, module, kernel, &variant, function, callees, None)?;
         self.mode = Some(match self.mode {
             None => mode,
             Some(other) => OptimizerMode {
@@ -179,6 +180,7 @@ impl NativeLowering<'_, '_> {
             ir.hide(function);
         }
         calls::set_attributes(ir, self.processor, function);
+        entry::set_level(ir, self.processor, function, self.request.module.functions[self.request.kernel].opt_level());
         if let NativeReturn::Value(scalar) = signature.returns
             && scalar.bits() < 32
         {

@@ -503,8 +503,8 @@ impl<'a> ProgramElaboration<'_, 'a> {
                         }
                     }
                 }
-                "workgroup" | "shared" | "vectorize" | "unroll" | "critical_path" | "no_allocation" | "inline"
-                | "gpu_compute" => {}
+                "workgroup" | "shared" | "vectorize" | "unroll" | "critical_path" | "no_allocation" | "no_syscalls"
+                | "unchecked" | "cpu_affinity" | "target_latency_ns" | "opt_level" | "inline" | "gpu_compute" => {}
                 _ => self.file.unknown_annotation(annotation),
             }
         }
