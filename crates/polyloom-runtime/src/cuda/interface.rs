@@ -1,12 +1,14 @@
 //! A CUDA device as every device is seen.
 
+use super::branch::has_branches;
 use super::device::CudaDevice;
 use super::host_memory::HostMemory;
+use super::image::CudaImage;
 use super::kernel::CudaKernel;
 use super::queue::CudaQueue;
 use super::stream::CudaStream;
 use crate::device::{
-    Device, DeviceFailure, DeviceId, DeviceKernel, DeviceMemoryLimits, DeviceMemoryReport, DeviceProgram,
+    Device, DeviceFailure, DeviceId, DeviceImage, DeviceKernel, DeviceMemoryLimits, DeviceMemoryReport, DeviceProgram,
     DeviceProperties, Queue, SharedMemory, StandingQueue,
 };
 use cudarc::driver::result;
@@ -38,6 +40,10 @@ impl Device for CudaDevice {
                 Err(DeviceFailure::Code { device: self.id(), reason })
             }
         }
+    }
+
+    fn load_image(self: Arc<Self>, image: &[u8]) -> Result<Arc<dyn DeviceImage>, DeviceFailure> {
+        Ok(Arc::new(CudaImage::load(self, image)?))
     }
 
     fn queue(self: Arc<Self>) -> Arc<dyn Queue> {
@@ -75,6 +81,10 @@ impl Device for CudaDevice {
 
     fn allocate_managed(self: Arc<Self>, n_bytes: usize) -> Result<Box<dyn SharedMemory>, DeviceFailure> {
         Ok(Box::new(HostMemory::managed(self, n_bytes)?))
+    }
+
+    fn has_branches(&self) -> bool {
+        has_branches()
     }
 
     fn has_driver_pool(&self) -> Result<bool, DeviceFailure> {

@@ -289,6 +289,20 @@ impl CudaStream {
         found == sys::CUresult::CUDA_SUCCESS
     }
 
+    /// The graph that it is captured for, and the nodes that come before what is asked next. The caller is in the context.
+    pub(super) fn captured_graph(&self) -> Result<(sys::CUgraph, Vec<sys::CUgraphNode>), DriverError> {
+        let (mut status, mut id) = (sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE, 0);
+        let (mut graph, mut before, mut n) = (std::ptr::null_mut(), std::ptr::null(), 0usize);
+        // SAFETY: the pointers are to this function's variables; the nodes are as many as the driver says, and its until the
+        // stream is asked for something else.
+        unsafe {
+            sys::cuStreamGetCaptureInfo_v2(self.handle, &mut status, &mut id, &mut graph, &mut before, &mut n)
+                .result()?;
+            let nodes = if n == 0 { Vec::new() } else { std::slice::from_raw_parts(before, n).to_vec() };
+            Ok((graph, nodes))
+        }
+    }
+
     /// Remembers where a capture begins. The caller is in the context.
     pub(super) fn mark_capture(&self) -> Result<(), DriverError> {
         let event = OrderEvent::recorded(self)?;
