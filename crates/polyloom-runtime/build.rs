@@ -14,7 +14,7 @@ fn main() {
         collect(&source, &mut files);
     }
     files.sort();
-    // `DefaultHasher::new` has fixed keys, because the same sources give the same name.
+    // `DefaultHasher::new` has fixed keys, so that equal sources give the same name.
     let mut hasher = DefaultHasher::new();
     for file in files {
         std::fs::read(&file).unwrap_or_default().hash(&mut hasher);

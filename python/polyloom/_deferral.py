@@ -16,6 +16,8 @@ from polyloom._errors import CompileError, Diagnostic
 
 # Codes of findings about names that mean nothing, or nothing that a kernel can use.
 _ABOUT_NAMES = ("PL0201", "PL0206")
+# The code of what programs written for Warp do, and Polyloom does not have yet.
+_NOT_SUPPORTED_YET = "PL0006"
 # Names that a module gives a meaning somewhere, by the list of lines of its text.
 _defined: dict[str, tuple[list[str], frozenset[str]]] = {}
 
@@ -39,13 +41,15 @@ def deferral(
     """Why an error in a definition waits until the definition is used; None if it does not.
 
     It waits if the program is about to give a meaning to the names that have none, if what is missing is a part of Warp
-    that Polyloom does not have, and if the program asks for that.
+    or of its language that Polyloom does not have, and if the program asks for that.
     """
     errors = [found for found in error.diagnostics if found.severity == "error"]
     missing = next((value for found in errors if (value := _absent_value(found, function, cells))), None)
     used = "launched" if decorator == "kernel" else "called"
     if missing is not None:
         return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {missing.__doc__}")
+    if errors and all(found.code == _NOT_SUPPORTED_YET for found in errors):
+        return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {errors[0].message}")
     if errors and all(_is_defined_later(found, function, cells, lines) for found in errors):
         return Deferral()
     # Warp looks at annotations where a definition is, too.

@@ -544,3 +544,30 @@ def test_gradients_with_respect_to_structs(device):
     np.testing.assert_array_equal(grad["length"], np.full(n, 20 + 6 + 0.5, np.float32))
     np.testing.assert_array_equal(grad["axis"], np.stack([0 * i, 40 * (i + 2), 0 * i + 60], 1))
     np.testing.assert_array_equal(scale.grad.numpy(), 2 * (i + 1))
+
+
+@loom.func
+def stepped(x: float, s: float):
+    return x * s
+
+
+@loom.func_grad(stepped)
+def stepped_grad(x: float, s: float, adj_ret: float):
+    # Only one path sets `scale`, so that the body is checked a second time, with the variable there from the start.
+    if x > 1.0:
+        scale = 10.0
+    loom.adjoint[x] += scale * adj_ret
+
+
+def test_a_gradient_whose_body_is_checked_twice_has_its_adjoints():
+    @loom.kernel
+    def k(a: loom.array(dtype=float), o: loom.array(dtype=float)):
+        i = loom.tid()
+        o[i] = stepped(a[i], 2.0)
+
+    a = loom.array(np.array([0.5, 3.0], np.float32), requires_grad=True)
+    o = loom.zeros(2, requires_grad=True)
+    with loom.Tape() as tape:
+        loom.launch(k, 2, [a, o])
+    tape.backward(grads={o: loom.ones(2)})
+    assert a.grad.numpy().tolist() == [0.0, 10.0]

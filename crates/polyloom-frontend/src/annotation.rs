@@ -85,9 +85,9 @@ impl AnnotationReader<'_> {
     pub(crate) fn read(&self, expr: &Expr) -> Result<ParamType, AnnotationError> {
         let ty = self.read_type(expr)?;
         if let ParamType::Exact(exact) = ty
-            && let Some((message, help)) = exact.why_no_parameter()
+            && let Some((code, message, help)) = exact.why_no_parameter()
         {
-            return Err(AnnotationError { code: Code::BadAnnotation, range: expr.range(), message, help });
+            return Err(AnnotationError { code, range: expr.range(), message, help });
         }
         Ok(ty)
     }

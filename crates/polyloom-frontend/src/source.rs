@@ -525,8 +525,8 @@ fn ends_operand(kind: TokenKind) -> bool {
     )
 }
 
-/// The length of the shortest beginning of a text that is too deep, because the lexer does not say where its tokens
-/// are.
+/// Returns the length of the shortest prefix of a text that is too deep. It scans the text, because the lexer reports no
+/// places of tokens.
 fn depth_exceeded_at(text: &str) -> u32 {
     let (mut fits, mut exceeds) = (0, text.len());
     while exceeds - fits > 1 {

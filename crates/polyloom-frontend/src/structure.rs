@@ -4,7 +4,7 @@
 //! themselves, in the order of their declaration; an array of structs is one array for each leaf. The checker does
 //! that: what it hands on has locals, parameters and results for leaves alone.
 
-use polyloom_ir::{AddressSpace, Type, array_name};
+use polyloom_ir::{AddressSpace, Code, Type, array_name};
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
@@ -129,15 +129,16 @@ impl StructType {
     }
 
     /// The reason why it cannot be the element of an array, in words, with what to do instead.
-    pub(crate) fn why_no_array(self) -> Option<(String, String)> {
+    pub(crate) fn why_no_array(self) -> Option<(Code, String, String)> {
         let name = self.name();
         if self.leaves().is_empty() {
             let message = format!("an array of `{name}` is not supported: it has no fields");
-            return Some((message, "give the struct a field".to_owned()));
+            return Some((Code::BadAnnotation, message, "give the struct a field".to_owned()));
         }
         if let Some(path) = self.array_within() {
             let message = format!("an array of `{name}` is not supported: its field `{path}` is an array");
-            return Some((message, format!("pass the arrays one by one, or one `{name}` that is no element")));
+            let help = format!("pass the arrays one by one, or one `{name}` that is no element");
+            return Some((Code::NotSupportedYet, message, help));
         }
         None
     }
@@ -220,6 +221,11 @@ impl ValueType {
         }
     }
 
+    /// True if a leaf of it is an array.
+    pub(crate) fn has_arrays(self) -> bool {
+        self.leaf_types().iter().any(|leaf| leaf.as_any_array().is_some())
+    }
+
     /// Its leaves, for a variable of this name: the variable itself, if it is no struct.
     pub fn leaves(self, name: &str) -> SmallVec<[StructLeaf; 1]> {
         let below = |leaf: &StructLeaf| -> Arc<str> { format!("{name}.{}", leaf.path).into() };
@@ -237,7 +243,7 @@ impl ValueType {
     }
 
     /// The reason why nothing has this type, in words, with what to do instead: an array in it cannot be.
-    pub(crate) fn why_no_parameter(self) -> Option<(String, String)> {
+    pub(crate) fn why_no_parameter(self) -> Option<(Code, String, String)> {
         match self {
             ValueType::Plain(_) => None,
             ValueType::StructArray { elem, .. } => elem.why_no_array(),

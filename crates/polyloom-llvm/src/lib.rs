@@ -65,7 +65,7 @@ impl LlvmBackend {
             return Ok(vec![strategy.explain(module, kernel, variant, &self.processor, request.sources).into_bytes()]);
         }
         emit::emit(&self.processor, entry, forms, |ir| {
-            lower::kernel(ir, &self.processor, module, kernel, variant, entry)
+            lower::lower_kernel(ir, &self.processor, module, kernel, variant, entry)
         })
     }
 }

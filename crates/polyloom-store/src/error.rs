@@ -32,7 +32,7 @@ pub enum StoreError {
         reason: String,
     },
     /// Another process holds the lock for longer than is waited.
-    #[error("the benchmark database {location} stayed locked by another process: {reason}")]
+    #[error("the benchmark database {location} stayed locked by another process: {reason}; try again when it is done")]
     Locked {
         /// Names the place.
         location: String,
@@ -40,13 +40,15 @@ pub enum StoreError {
         reason: String,
     },
     /// The database may be read and not written.
-    #[error("the benchmark database {location} is read-only")]
+    #[error(
+        "the benchmark database {location} is read-only: change its permissions, or name another by POLYLOOM_DATABASE"
+    )]
     ReadOnly {
         /// Names the place.
         location: String,
     },
     /// No room is left for what is written.
-    #[error("the benchmark database {location} cannot grow: {reason}")]
+    #[error("the benchmark database {location} cannot grow: {reason}; free space, or move the database")]
     Full {
         /// Names the place.
         location: String,

@@ -2,7 +2,9 @@
 
 use crate::kernel::Kernel;
 use polyloom_ir::{LaunchConfig, MAX_DIMS, Scalar, Type};
-use polyloom_runtime::{ArgBlock, ArgError, DeviceId, LaunchError, LaunchOptions, LaunchStats, Queue, VariantChoice};
+use polyloom_runtime::{
+    ArgBlock, ArgError, DeviceId, LaunchError, LaunchOptions, LaunchStats, Queue, Tier, VariantChoice,
+};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +23,8 @@ pub struct BoundLaunch {
     args: ArgBlock,
     grid: Option<LaunchConfig>,
     unchecked: bool,
+    /// The tier of the code on the CPU; unless given, the device's policy chooses.
+    tier: Option<Tier>,
     /// True if a run has found that the arguments fit the kernel, and indices the extents.
     is_verified: AtomicBool,
     choice: VariantChoice,
@@ -47,7 +51,8 @@ impl Clone for BoundLaunch {
 }
 
 impl BoundLaunch {
-    /// Binds a kernel's arguments, filled against [`Kernel::params`]. Of the options the grid and `unchecked` count.
+    /// Binds a kernel's arguments, filled against [`Kernel::params`]. Of the options the grid, `unchecked` and the tier
+    /// count.
     pub fn new(
         kernel: Arc<Kernel>,
         queue: Arc<dyn Queue>,
@@ -63,6 +68,7 @@ impl BoundLaunch {
             args,
             grid: options.grid,
             unchecked: options.unchecked,
+            tier: options.tier,
             is_verified: AtomicBool::new(false),
             choice: VariantChoice::default(),
         }
@@ -200,7 +206,7 @@ impl BoundLaunch {
     /// As [`Kernel::launch_on`].
     #[inline]
     pub unsafe fn run_if_short(&self) -> Option<Result<(), LaunchError>> {
-        if self.device != DeviceId::Cpu {
+        if self.device != DeviceId::Cpu || self.tier.is_some() {
             return None;
         }
         if !self.is_verified.load(Ordering::Relaxed) {
@@ -214,7 +220,7 @@ impl BoundLaunch {
         unsafe { self.kernel.launch_verified_if_short(&self.shape, &self.args, &self.choice) }
     }
 
-    /// Runs the launch. The grid and `unchecked` are those that it is bound with.
+    /// Runs the launch. The grid, `unchecked` and the tier, if it has one, are those that it is bound with.
     ///
     /// # Errors
     ///
@@ -224,7 +230,8 @@ impl BoundLaunch {
     ///
     /// As [`Kernel::launch_on`].
     pub unsafe fn run(&self, options: &LaunchOptions<'_>) -> Result<LaunchStats, LaunchError> {
-        let options = LaunchOptions { grid: self.grid, unchecked: self.unchecked, ..*options };
+        let tier = self.tier.or(options.tier);
+        let options = LaunchOptions { grid: self.grid, unchecked: self.unchecked, tier, ..*options };
         // SAFETY: passed on to the caller.
         let stats = unsafe { self.kernel.launch_on(&*self.queue, &self.shape, &self.args, &options)? };
         self.is_verified.store(true, Ordering::Relaxed);

@@ -137,8 +137,7 @@ impl Kernel {
             // SAFETY: passed on to the caller.
             return unsafe { self.launch(shape, args, options) };
         }
-        // Whoever has the simulator check no bounds wants to see what comes of it, because no memory of the host can be
-        // reached.
+        // With bounds checks off, the simulator runs the access: no memory of the host can be reached.
         if device != DeviceId::Simulator || options.sim.sanitize.bounds {
             self.verify_accesses(shape, args, options)?;
         }

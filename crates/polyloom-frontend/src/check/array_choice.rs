@@ -38,15 +38,14 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
 
     /// Returns true for names of arrays, of their parts, of structs that hold arrays, and for choices among such.
     fn names_array(&self, expr: &ast::Expr) -> bool {
-        let has_arrays = |ty: ValueType| ty.leaf_types().iter().any(|leaf| leaf.as_any_array().is_some());
         match expr {
             ast::Expr::Name(name) => match self.names.get(name.id.as_str()) {
                 Some(NameMeaning::Local(local)) => self.local_type(*local).as_any_array().is_some(),
                 Some(NameMeaning::View(view)) => matches!(self.views[*view].kind, ExprKind::View { .. }),
-                Some(NameMeaning::Struct(_)) => self.place_type(expr).is_some_and(has_arrays),
+                Some(NameMeaning::Struct(_)) => self.place_type(expr).is_some_and(ValueType::has_arrays),
                 _ => false,
             },
-            ast::Expr::Attribute(_) => self.place_type(expr).is_some_and(has_arrays),
+            ast::Expr::Attribute(_) => self.place_type(expr).is_some_and(ValueType::has_arrays),
             ast::Expr::Subscript(subscript) => {
                 let ast::Expr::Name(name) = &*subscript.value else { return false };
                 let Some(NameMeaning::Local(local)) = self.names.get(name.id.as_str()) else { return false };

@@ -73,7 +73,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         self.copy_struct(value, span, out)
     }
 
-    /// The same, each leaf in a new variable, so that no later assignment changes it.
+    /// Copies a struct, each leaf into a new variable, so that no later assignment changes it.
     fn copy_struct(&mut self, value: TypedExpr, span: Span, out: &mut Vec<TypedStmt>) -> TypedExpr {
         let Some(ty) = value.ty.full() else { return value };
         let value_span = value.span;
@@ -135,8 +135,11 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                     },
                     _ => None,
                 };
-                let value = self.expr(value);
+                let mut value = self.expr(value);
                 self.assigning = None;
+                if value.ty.as_value().is_some_and(|ty| ty.as_any_array().is_some()) {
+                    value = unwrapped(value, span, out);
+                }
                 if let ast::Expr::Name(name) = target {
                     // An array of the kernel's own has its elements in itself, so that another name is a copy.
                     if let ExprKind::View { array, indices } = &value.kind
@@ -183,6 +186,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         span: Span,
         out: &mut Vec<TypedStmt>,
     ) {
+        let values = self.parts_of_call(values, span, out);
         // One expression of several values is assigned as it is; otherwise there is one value for each target.
         let from_call: Option<SmallVec<[ValueType; 2]>> = match &values[..] {
             [TypedExpr { ty: ExprType::Values(types), .. }] => Some(types.clone()),
@@ -298,6 +302,28 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             }),
             _ => {}
         }
+    }
+
+    /// The values of a call with arrays among its results, which is held in variables first; others as they are.
+    pub(super) fn parts_of_call(
+        &mut self,
+        values: SmallVec<[TypedExpr; 1]>,
+        span: Span,
+        out: &mut Vec<TypedStmt>,
+    ) -> SmallVec<[TypedExpr; 1]> {
+        let [TypedExpr { ty: ExprType::Values(types), .. }] = &values[..] else { return values };
+        if !types.iter().any(|ty| ty.has_arrays()) {
+            return values;
+        }
+        let mut parts = SmallVec::new();
+        for value in values {
+            let value = unwrapped(value, span, out);
+            match value.kind {
+                ExprKind::Tuple(of) => parts.extend(of),
+                _ => parts.push(value),
+            }
+        }
+        parts
     }
 
     /// Puts the values of an expression that gives several into variables of their own.
@@ -450,7 +476,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 if self.local_type(id).as_any_array().is_some() {
                     self.settle(value);
                     self.reject(
-                        Code::BadAssignment,
+                        Code::NotSupportedYet,
                         span,
                         format!("`{text}` names an array and cannot be assigned again"),
                         "use a variable of another name",
@@ -652,4 +678,15 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
 /// Returns true if an expression is `….shape`.
 fn is_shape(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Attribute(attribute) if attribute.attr.as_str() == "shape")
+}
+
+/// A value without the variables that it needs, which statements before it hold.
+fn unwrapped(mut value: TypedExpr, span: Span, out: &mut Vec<TypedStmt>) -> TypedExpr {
+    let mut held = Temporaries::default();
+    while let ExprKind::Let { locals, value: inner, body } = value.kind {
+        held.push(locals, *inner);
+        value = *body;
+    }
+    out.extend(held.statements(span));
+    value
 }

@@ -15,7 +15,7 @@ use crate::param_type::ParamType;
 use crate::structure::ValueType;
 use crate::typed_ast::{ExprKind, ExprType, LocalId, Locals, TypedExpr};
 use polyloom_ir::op::SignatureParam;
-use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span};
+use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
@@ -552,17 +552,17 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             self.mark_assigned(*local);
         }
         let call = TypedExpr::new(ExprKind::Call { function, args, updates }, ty, span);
-        match results[..] {
-            [result] if !returned_arrays.is_empty() => self.with_returned_arrays(call, result, &returned_arrays),
-            _ => call,
+        if returned_arrays.is_empty() {
+            return call;
         }
+        self.with_returned_arrays(call, &results, &returned_arrays)
     }
 
     /// Puts the arrays that a function returns, which are its parameters, back into the result of a call.
     fn with_returned_arrays(
         &mut self,
         mut call: TypedExpr,
-        result: ValueType,
+        results: &[ValueType],
         returned: &[Option<LocalId>],
     ) -> TypedExpr {
         let (ty, span) = (call.ty, call.span);
@@ -571,20 +571,30 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let mut arrays = arrays.into_iter();
         let mut held = Temporaries::default();
         let (mut locals, mut types) = (Locals::new(), SmallVec::new());
-        let mut leaves: Vec<TypedExpr> = Vec::new();
-        for leaf in result.leaf_types() {
-            if leaf.as_any_array().is_some() {
-                leaves.push(arrays.next().flatten().unwrap_or_else(|| unset(leaf, span)));
-                continue;
+        let mut leaf = |ty: Type| {
+            if ty.as_any_array().is_some() {
+                return arrays.next().flatten().unwrap_or_else(|| unset(ty, span));
             }
-            let local = self.new_local("", leaf, span);
+            let local = self.new_local("", ty, span);
             locals.push(local);
-            types.push(leaf.into());
-            leaves.push(TypedExpr::new(ExprKind::Local(local), ExprType::Value(leaf), span));
-        }
+            types.push(ty.into());
+            TypedExpr::new(ExprKind::Local(local), ExprType::Value(ty), span)
+        };
+        let parts = results.iter().map(|&result| match result {
+            ValueType::Plain(ty) => leaf(ty),
+            ValueType::Struct(_) | ValueType::StructArray { .. } => {
+                let leaves = result.leaf_types().into_iter().map(&mut leaf).collect();
+                TypedExpr::new(ExprKind::Tuple(leaves), result.into(), span)
+            }
+        });
+        let mut parts: Vec<TypedExpr> = parts.collect();
         call.ty = ExprType::Values(types);
         held.push(locals, call);
-        held.around(TypedExpr::new(ExprKind::Tuple(leaves), ty, span))
+        let whole = match parts.len() {
+            1 => parts.remove(0),
+            _ => TypedExpr::new(ExprKind::Tuple(parts), ty, span),
+        };
+        held.around(whole)
     }
 }
 

@@ -11,9 +11,9 @@ pub(super) struct ComponentSlice {
     pub(super) composite: Composite,
     /// The components in the order of those of `part`.
     pub(super) places: Vec<ComponentIndex>,
-    /// Holds what they are together.
+    /// The composite type that the components form.
     pub(super) part: Composite,
-    /// The indices.
+    /// The variables that the indices were evaluated into.
     pub(super) held: Temporaries,
 }
 
@@ -25,6 +25,6 @@ pub(super) struct ComponentRange {
     pub(super) whole: Composite,
     /// The first component.
     pub(super) first: ComponentOrdinal,
-    /// Holds what the components are together.
+    /// The composite type that the components form.
     pub(super) part: Composite,
 }

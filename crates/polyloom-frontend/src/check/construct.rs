@@ -17,7 +17,7 @@ use smallvec::{SmallVec, smallvec};
 #[derive(Default)]
 struct NamedShape {
     dtype: Option<Scalar>,
-    /// Of a vector, one extent.
+    /// The extents; one for a vector.
     shape: Option<SmallVec<[u16; 2]>>,
 }
 

@@ -67,7 +67,7 @@ pub(super) struct FunctionChecker<'c, 'o, 'a> {
     pub(super) kind: FunctionKind,
     pub(super) names: FxHashMap<&'a str, NameMeaning>,
     pub(super) captured: FxHashMap<SmallVec<[&'a str; 4]>, Option<CapturedMeaning>>,
-    /// Holds what names stand for that are no variables.
+    /// The meanings that [`NameMeaning::Known`] indexes.
     pub(super) known: Vec<CapturedMeaning>,
     /// Names made to stand for something of [`FunctionChecker::known`], with what they were before.
     pub(super) rebound: Vec<(&'a str, Option<NameMeaning>)>,
@@ -82,11 +82,11 @@ pub(super) struct FunctionChecker<'c, 'o, 'a> {
     pub(super) unrolled: Vec<UnrolledCopy<'a>>,
     /// The parts of arrays that names stand for.
     pub(super) views: Vec<TypedExpr>,
-    /// Holds what the arguments of the call being checked are held in.
+    /// The variables that arguments of the current call were evaluated into.
     pub(super) held_arguments: Temporaries,
     /// The variables that are parameters by reference.
     pub(super) references: SmallVec<[LocalId; 4]>,
-    /// Holds what the statement being checked has around it.
+    /// The statements that by-reference arguments add around the current statement.
     pub(super) around: StatementEffects,
     /// The variables that hold arrays of the function's own.
     pub(super) fixed: FxHashMap<LocalId, LocalArray>,
@@ -139,7 +139,7 @@ pub(super) struct FunctionChecker<'c, 'o, 'a> {
     pub(super) plain_numbers: FxHashMap<LocalId, (u32, PythonNumber)>,
     /// The types that earlier passes over the body have shown.
     pub(super) shown_types: InferredTypes,
-    /// Those that this pass shows.
+    /// The types that this pass shows.
     pub(super) found_types: InferredTypes,
 }
 
@@ -336,7 +336,7 @@ impl KernelCompilation<'_> {
         }
     }
 
-    /// Why a call of the function cannot be followed, and what to do.
+    /// Returns why a call of the function cannot be followed, and what to do.
     fn limit(&self, name: &str) -> Option<(String, &'static str)> {
         if self.spent.n_instances >= MAX_INSTANCES {
             let message = format!("the call of `{name}` leads to more than {MAX_INSTANCES} functions");
@@ -382,8 +382,7 @@ impl KernelCompilation<'_> {
         self.diagnostics.extend(errors.into_iter().map(|error| error_of(file, error)));
     }
 
-    /// Tells whether this instance of the function is being checked, because calling it now would be a recursion. The
-    /// functions from it to the innermost.
+    /// Returns the open calls from this instance of the function to the innermost; `None` if calling it is no recursion.
     pub(super) fn open_calls(
         &self,
         handle: &FunctionHandle,
@@ -409,8 +408,11 @@ impl KernelCompilation<'_> {
         let mut zeroed: Vec<ZeroedVariable> = Vec::new();
         let mut types = InferredTypes::default();
         let mut is_last = false;
+        // Calls within the body are of other functions, whichever pass over it meets them.
+        let n_of_gradient = self.n_of_gradient.take();
         loop {
-            match self.check_body(handle, def, file, kind, given, (name.clone(), &zeroed, &types)) {
+            let pass = (name.clone(), &zeroed[..], &types, n_of_gradient);
+            match self.check_body(handle, def, file, kind, given, pass) {
                 Ok(function) => return function,
                 Err(_) if is_last => return None,
                 // Variables that only some paths set are zero on the others, so that the body is checked again, with
@@ -439,7 +441,7 @@ impl KernelCompilation<'_> {
         file: FileId,
         kind: FunctionKind,
         given: &[SpecialisationArg],
-        (name, zeroed, shown_types): (Arc<str>, &[ZeroedVariable], &InferredTypes),
+        (name, zeroed, shown_types, n_of_gradient): (Arc<str>, &[ZeroedVariable], &InferredTypes, Option<usize>),
     ) -> Result<Option<TypedFunction>, BodyRevision> {
         let unit = &*handle.unit;
         let beside = handle.arguments.as_ref().map(|unit| (&**unit, self.file_of(unit)));
@@ -497,7 +499,7 @@ impl KernelCompilation<'_> {
         checker.type_variables(def, given);
         checker.parameters(def, given);
         let n_named = checker.n_params;
-        checker.adjoints(given);
+        checker.declare_adjoints(given, n_of_gradient);
         checker.declared_results(def);
         checker.refuse_assignment_expressions(&def.body);
         checker.collect_names(&def.body);
@@ -747,13 +749,10 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     }
 
     /// The adjoints of the parameters, in a function that carries derivatives: parameters by reference.
-    fn adjoints(&mut self, given: &[SpecialisationArg]) {
+    fn declare_adjoints(&mut self, given: &[SpecialisationArg], n_of_gradient: Option<usize>) {
         let unit = self.unit;
         let Some(info) = unit.functions().get(self.function) else { return };
-        let Some(n) = self.compilation.n_of_gradient.take().filter(|_| info.role == Some(FunctionRole::Gradient))
-        else {
-            return;
-        };
+        let Some(n) = n_of_gradient.filter(|_| info.role == Some(FunctionRole::Gradient)) else { return };
         let moving: Vec<(&Arc<str>, ValueType)> = info
             .adjoints
             .iter()

@@ -1,7 +1,7 @@
 //! The lint: warnings where a kernel does something else than its text means in Python.
 //!
 //! Kernels do what Warp's do. Where that differs from Python silently, a reader who knows Python is misled;
-//! `Options::lint` asks for a warning there. It leaves alone what cannot differ as far as the checker sees, such as
+//! `FrontendOptions::lint` asks for a warning there. It leaves alone what cannot differ as far as the checker sees, such as
 //! `i % 4` of a thread's number.
 
 use super::function::FunctionChecker;

@@ -58,7 +58,7 @@ impl BoundOverload {
 /// Overloads that a message lists.
 const MAX_LISTED: usize = 10;
 
-/// Why an overload does not take the arguments.
+/// The reason why an overload does not take the arguments.
 enum OverloadMismatch {
     /// Their number or names, in words.
     Arity(String),

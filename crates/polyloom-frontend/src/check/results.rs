@@ -9,7 +9,7 @@ use crate::annotation::AnnotationReader;
 use crate::dotted_path::dotted;
 use crate::local_array::LocalArray;
 use crate::structure::ValueType;
-use crate::typed_ast::{ExprKind, ExprType, StmtKind, TypedExpr, TypedStmt};
+use crate::typed_ast::{ExprKind, ExprType, LocalId, StmtKind, TypedExpr, TypedStmt};
 use polyloom_ir::{Code, Diagnostic, FunctionKind, Span, Type};
 use ruff_python_ast as ast;
 use ruff_text_size::Ranged as _;
@@ -134,6 +134,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             let message = self.wrong_result(&[type_name(value)]);
             *value = self.reject(Code::ReturnMismatch, span, message, "return an array that `zeros` has made");
         }
+        values = self.parts_of_call(values, span, out);
         if !values.iter().any(TypedExpr::is_error) {
             self.returned(span, &mut values);
             self.strip_arrays(&mut values);
@@ -173,48 +174,62 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         false
     }
 
-    /// Takes the arrays out of a struct that is returned, and notes which parameters they are, because the caller has
-    /// these.
-    fn strip_arrays(&mut self, values: &mut SmallVec<[TypedExpr; 1]>) {
-        let has_arrays = |ty: ValueType| ty.leaf_types().iter().any(|leaf| leaf.as_any_array().is_some());
-        let Some(at) = values.iter().position(|value| value.ty.full().is_some_and(has_arrays)) else { return };
-        let (span, Some(ty)) = (values[at].span, values[at].ty.full()) else { return };
-        let whole = std::mem::replace(&mut values[at], TypedExpr::error(span));
-        let mut held = Temporaries::default();
-        let (mut left, mut arrays) = (Vec::new(), Vec::new());
-        let leaves = match ty {
-            ValueType::Struct(_) if values.len() == 1 => self.leaves_of(whole, &mut held),
-            _ => return self.refuse_array(ty, span),
-        };
-        for leaf in leaves {
-            match &leaf.kind {
-                _ if is_unset(&leaf) => arrays.push(None),
-                _ if leaf.ty.as_value().is_none_or(|ty| ty.as_any_array().is_none()) => left.push(leaf),
-                ExprKind::Local(local) if (local.0 as usize) < self.n_params => arrays.push(Some(*local)),
-                _ => return self.refuse_array(ty, span),
+    /// Takes the arrays out of what is returned, and notes which parameters they are, because the caller has these.
+    fn strip_arrays(&mut self, values: &mut [TypedExpr]) {
+        let mut arrays = Vec::new();
+        for value in values.iter_mut() {
+            let Some(ty) = value.ty.full().filter(|ty| ty.has_arrays()) else { continue };
+            let span = value.span;
+            let whole = std::mem::replace(value, TypedExpr::error(span));
+            let mut held = Temporaries::default();
+            let leaves = match ty {
+                ValueType::Plain(_) => vec![whole],
+                ValueType::Struct(_) | ValueType::StructArray { .. } => self.leaves_of(whole, &mut held),
+            };
+            let mut left = Vec::new();
+            for leaf in leaves {
+                match leaf.kind {
+                    _ if is_unset(&leaf) => arrays.push(None),
+                    _ if leaf.ty.as_value().is_none_or(|ty| ty.as_any_array().is_none()) => left.push(leaf),
+                    ExprKind::Local(local) if (local.0 as usize) < self.n_params => arrays.push(Some(local)),
+                    _ => return self.refuse_array(ty, span),
+                }
             }
+            let types = left.iter().filter_map(|leaf| leaf.ty.full()).collect();
+            *value = held.around(TypedExpr::new(ExprKind::Tuple(left), ExprType::Values(types), span));
         }
-        let types = left.iter().filter_map(|leaf| leaf.ty.full()).collect();
-        values[at] = held.around(TypedExpr::new(ExprKind::Tuple(left), ExprType::Values(types), span));
-        match &self.returned_arrays {
-            Some(known) if *known != arrays => {
-                let message = "this returns other arrays than another return";
-                self.reject(Code::ReturnMismatch, span, message, "make all returns give the same arrays");
-            }
-            _ => self.returned_arrays = Some(arrays),
+        let Some(known) = &mut self.returned_arrays else {
+            self.returned_arrays = Some(arrays);
+            return;
+        };
+        // An array that one return leaves out is that of the others: nothing may be read of one that is not there.
+        let differ = |(known, array): (&Option<LocalId>, &Option<LocalId>)| matches!((known, array), (Some(known), Some(array)) if known != array);
+        if known.iter().zip(&arrays).any(differ)
+            && let Some(span) = values.first().map(|value| value.span)
+        {
+            let message = "this returns other arrays than another return";
+            self.reject(Code::ReturnMismatch, span, message, "make all returns give the same arrays");
+            return;
+        }
+        for (known, array) in known.iter_mut().zip(arrays) {
+            *known = known.or(array);
         }
     }
 
     fn refuse_array(&mut self, ty: ValueType, span: Span) {
         let name = ty.python_name();
-        let (message, help) = match ty {
+        let (code, message, help) = match ty {
             ValueType::Struct(_) => (
+                Code::NotSupportedYet,
                 format!("a function cannot return {name} with an array that is none of its parameters"),
                 "pass the array as a parameter, whole, and return the struct alone",
             ),
-            _ => (format!("a function cannot return {name}"), "pass the array as a parameter and write to it"),
+            _ => {
+                let message = format!("a function cannot return {name}");
+                (Code::ReturnMismatch, message, "pass the array as a parameter and write to it")
+            }
         };
-        self.reject(Code::ReturnMismatch, span, message, help);
+        self.reject(code, span, message, help);
     }
 
     /// Returns true if values are of the declared types, or numbers that take them.
@@ -264,13 +279,12 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             [TypedExpr { ty: ExprType::Values(types), .. }] => types.iter().map(|t| ExprType::from(*t)).collect(),
             values => values.iter().map(|v| v.ty.clone()).collect(),
         };
-        if types.iter().any(|t| matches!(t, ExprType::Values(_))) {
-            self.reject(
-                Code::ReturnMismatch,
-                span,
-                "a returned value has several parts or none",
-                "assign it to variables and return those",
-            );
+        if let Some(ExprType::Values(parts)) = types.iter().find(|ty| matches!(ty, ExprType::Values(_))) {
+            let (code, message) = match parts.len() {
+                0 => (Code::ReturnMismatch, "a returned value is none"),
+                _ => (Code::NotSupportedYet, "a returned value is a tuple among others"),
+            };
+            self.reject(code, span, message, "assign it to variables and return those");
             return;
         }
         let is_float = |v: &TypedExpr| matches!(v.untyped(), Some(crate::number::PythonNumber::Float(_)));

@@ -215,7 +215,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         }
         let ndim = u8::try_from(shape.len()).unwrap_or(u8::MAX);
         if let ValueType::Struct(of) = elem
-            && let Some((message, help)) = of.why_no_array()
+            && let Some((_, message, help)) = of.why_no_array()
         {
             let help = match of.array_within() {
                 Some(_) => "share a struct without this field, or an array for each field".to_owned(),

@@ -97,8 +97,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         if !self.fits_rank(base, ndim, indices.len(), span) || indices.iter().any(TypedExpr::is_error) {
             return None;
         }
-        if let Some((message, help)) = elem.why_no_array() {
-            self.reject(Code::BadAnnotation, span, message, help);
+        if let Some((code, message, help)) = elem.why_no_array() {
+            self.reject(code, span, message, help);
             return None;
         }
         place.indices = Some(indices);
@@ -290,7 +290,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 let name = &self.structs[variable].name;
                 let path = self.structs[variable].ty.leaves(name)[leaf].path.clone();
                 let message = format!("`{path}` names an array and cannot be assigned again");
-                self.reject(Code::BadAssignment, array.span, message, "use a variable of another name");
+                self.reject(Code::NotSupportedYet, array.span, message, "use a variable of another name");
                 return None;
             }
             (None, _) => return None,
@@ -315,7 +315,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 if known.ty == ty {
                     if let ValueType::StructArray { .. } = ty {
                         let message = format!("`{text}` names an array and cannot be assigned again");
-                        self.reject(Code::BadAssignment, span, message, "use a variable of another name");
+                        self.reject(Code::NotSupportedYet, span, message, "use a variable of another name");
                         return None;
                     }
                     return self.assign_leaves(variable, 0..ty.n_leaves(), value, targets);
@@ -378,7 +378,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             Some(at) => {
                 let path = ty.leaves("").get(at).map_or_else(String::new, |leaf| leaf.path[1..].to_owned());
                 let message = format!("the array `{path}` of this `{}` is not set", ty.python_name());
-                self.reject(Code::MaybeUnset, value.span, message, "assign it first")
+                self.reject(Code::NotSupportedYet, value.span, message, "assign it first")
             }
             None => value,
         }

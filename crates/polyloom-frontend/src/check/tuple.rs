@@ -42,6 +42,11 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     pub(super) fn kept_parts(&mut self, value: TypedExpr, span: Span, out: &mut Vec<TypedStmt>) -> TypedExpr {
         let ExprType::Values(types) = &value.ty else { return value };
         let types = types.clone();
+        let mut given = self.parts_of_call(smallvec![value], span, out);
+        let value = match given.len() {
+            1 => given.remove(0),
+            _ => TypedExpr::new(ExprKind::Tuple(given.into_vec()), ExprType::Values(types.clone()), span),
+        };
         let parts = match value.kind {
             ExprKind::Tuple(parts) => parts
                 .into_iter()

@@ -86,7 +86,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     }
 }
 
-/// The zero of a type; `None` of what is or has arrays.
+/// Returns the zero of a type, of a struct without its arrays, which functions do not hand back; `None` of arrays.
 fn zero_of(ty: ValueType, span: Span) -> Option<TypedExpr> {
     let plain = |ty: Type| -> Option<TypedExpr> {
         match ty {
@@ -101,8 +101,10 @@ fn zero_of(ty: ValueType, span: Span) -> Option<TypedExpr> {
     match ty {
         ValueType::Plain(ty) => plain(ty),
         ValueType::Struct(_) => {
-            let leaves = ty.leaf_types().into_iter().map(plain).collect::<Option<_>>()?;
-            Some(TypedExpr::new(ExprKind::Tuple(leaves), ExprType::from(ty), span))
+            let leaves: Vec<TypedExpr> = ty.leaf_types().into_iter().filter_map(plain).collect();
+            let types = leaves.iter().filter_map(|leaf| leaf.ty.full()).collect();
+            let whole = if ty.has_arrays() { ExprType::Values(types) } else { ExprType::from(ty) };
+            Some(TypedExpr::new(ExprKind::Tuple(leaves), whole, span))
         }
         _ => None,
     }

@@ -1,7 +1,7 @@
-//! Measuring: how long the ways to run a computation take, and which of them is chosen.
+//! Measuring: how long the ways to run a computation take, and which point of a search is the fastest.
 //!
 //! [`measure()`] times [`MeasuredCandidate`]s by a [`MeasurementPolicy`], which holds all practice as data; [`rank`] chooses among
-//! them. A candidate is whatever implements [`Measure`]: the module knows no device, no compiler and no database. All times are whole
+//! the points of a search. A candidate is whatever implements [`Measure`]: the module knows no device, no compiler and no database. All times are whole
 //! picoseconds, because a batch is divided by its count, and integers are the same on every machine.
 //!
 //! What a sample is: the output is poisoned, the caches are flushed or, by untimed runs, filled, a batch of runs is timed, and the
@@ -28,6 +28,6 @@ pub use clock::{MeasurementClock, MonotonicClock};
 pub use environment::{EnvironmentObservation, EnvironmentProbe, LinuxProbe};
 pub use measurement::{Measurement, MeasurementStatus, SampleFlags, TimeSample, TimeSummary};
 pub use policy::{CacheState, MeasurementPolicy, OutputChecks, SampleOrder, WarmUpRule};
-pub use rank::{ChoiceReason, PathRanking, rank};
+pub use rank::{PathRanking, RankReason, rank};
 pub use session::measure;
 pub use statistics::{MedianInterval, bootstrap_median, bootstrap_ratio, flag_outliers, median, median_deviation};

@@ -9,7 +9,7 @@ use super::statistics::bootstrap_ratio;
 
 /// The reason for a choice.
 #[derive(Clone, PartialEq, Debug)]
-pub enum ChoiceReason {
+pub enum RankReason {
     /// It is the default, and no other path has samples that may be compared.
     OnlyPath,
     /// The default, because none of the others beats it beyond the noise.
@@ -33,7 +33,7 @@ pub struct PathRanking {
     /// The place of the path that is chosen; `None` if none may run.
     pub chosen: Option<usize>,
     /// The reason.
-    pub reason: ChoiceReason,
+    pub reason: RankReason,
 }
 
 /// Ranks measurements of one session, of which one is the default path's.
@@ -45,10 +45,10 @@ pub struct PathRanking {
 /// is chosen, so that repeated sessions choose alike.
 ///
 /// ```
-/// use polyloom_graph::measure::{ChoiceReason, MeasurementPolicy, rank};
+/// use polyloom_graph::measure::{RankReason, MeasurementPolicy, rank};
 ///
 /// let ranking = rank(&[], 0, &MeasurementPolicy::hot());
-/// assert_eq!((ranking.chosen, ranking.reason), (None, ChoiceReason::DefaultFailed));
+/// assert_eq!((ranking.chosen, ranking.reason), (None, RankReason::DefaultFailed));
 /// ```
 pub fn rank(measurements: &[Measurement], default_idx: usize, policy: &MeasurementPolicy) -> PathRanking {
     let speed = |index: usize| {
@@ -63,10 +63,10 @@ pub fn rank(measurements: &[Measurement], default_idx: usize, policy: &Measureme
     order.sort_by_key(|&index| speed(index));
     let Some(default) = measurements.get(default_idx) else {
         let chosen = order.first().copied();
-        return PathRanking { order, chosen, reason: ChoiceReason::DefaultFailed };
+        return PathRanking { order, chosen, reason: RankReason::DefaultFailed };
     };
-    // A default that is wrong or does not run has to be
-    // replaced, and so has one that takes longer than it may, if there is another.
+    // A default that is wrong or does not run has to be replaced, and so has one that takes longer than it may, if there
+    // is another.
     let fallback = match default.status {
         MeasurementStatus::Ok | MeasurementStatus::TooNoisy => None,
         MeasurementStatus::TimedOut => Some(order.first().copied().or(Some(default_idx))),
@@ -75,7 +75,7 @@ pub fn rank(measurements: &[Measurement], default_idx: usize, policy: &Measureme
         }
     };
     if let Some(chosen) = fallback {
-        return PathRanking { order, chosen, reason: ChoiceReason::DefaultFailed };
+        return PathRanking { order, chosen, reason: RankReason::DefaultFailed };
     }
     let n_rivals = order.iter().filter(|&&index| index != default_idx).count();
     let test = RatioTest { policy, confidence: 1.0 - (1.0 - policy.confidence) / n_rivals.max(1) as f64 };
@@ -86,7 +86,7 @@ pub fn rank(measurements: &[Measurement], default_idx: usize, policy: &Measureme
     };
     let winners: Vec<(usize, [f64; 2])> = order.iter().filter_map(wins).collect();
     let Some(&(fastest, _)) = winners.first() else {
-        let reason = if n_rivals == 0 { ChoiceReason::OnlyPath } else { ChoiceReason::DefaultIsUnbeaten };
+        let reason = if n_rivals == 0 { RankReason::OnlyPath } else { RankReason::DefaultIsUnbeaten };
         return PathRanking { order, chosen: Some(default_idx), reason };
     };
     let is_tied = |&&(index, _): &&(usize, [f64; 2])| {
@@ -98,7 +98,7 @@ pub fn rank(measurements: &[Measurement], default_idx: usize, policy: &Measureme
     let tied: Vec<&(usize, [f64; 2])> = winners.iter().filter(is_tied).collect();
     let chosen = tied.iter().min_by_key(|(index, _)| &measurements[*index].key);
     let (chosen, ratio) = chosen.map_or((default_idx, [1.0, 1.0]), |&&(index, ratio)| (index, ratio));
-    PathRanking { order, chosen: Some(chosen), reason: ChoiceReason::Wins { ratio, n_ties: tied.len() - 1 } }
+    PathRanking { order, chosen: Some(chosen), reason: RankReason::Wins { ratio, n_ties: tied.len() - 1 } }
 }
 
 /// A bootstrap test of ratios.

@@ -127,6 +127,8 @@ pub struct ComputePath {
     pub recipe: Recipe,
     /// Its predicted time.
     pub predicted: PredictedTime,
+    /// True if it computes another graph, which is equal over the real numbers alone.
+    pub is_rewritten: bool,
 }
 
 /// A path that waits to be given.
@@ -190,8 +192,6 @@ pub struct PathGenerator<'r> {
     works: GroupWorks,
     n_found: usize,
     n_given: usize,
-    n_dominated: usize,
-    n_redundant: usize,
     elapsed: Duration,
     stop_reason: Option<StopReason>,
     error: Option<GraphError>,
@@ -218,8 +218,6 @@ impl<'r> PathGenerator<'r> {
             works: GroupWorks::default(),
             n_found: 0,
             n_given: 0,
-            n_dominated: 0,
-            n_redundant: 0,
             elapsed: Duration::ZERO,
             stop_reason: None,
             error: None,
@@ -239,11 +237,6 @@ impl<'r> PathGenerator<'r> {
     /// Returns the time that the generator itself has taken.
     pub fn elapsed(&self) -> Duration {
         self.elapsed
-    }
-
-    /// Returns the number of prefixes and paths that were left out, because cheaper ones have the same continuations, or others do the same.
-    pub fn n_pruned(&self) -> usize {
-        self.n_dominated + self.searches.iter().map(|search| search.n_dominated).sum::<usize>() + self.n_redundant
     }
 
     /// Opens the next form, with a path for each backend.
@@ -280,11 +273,10 @@ impl<'r> PathGenerator<'r> {
             return Ok(());
         }
         if finish::is_redundant(&recipe, form) {
-            self.n_redundant += 1;
             return Ok(());
         }
         let predicted = predict(&recipe, form, &mut self.works, &self.costs.machine, &self.request.plan_options)?;
-        let path = ComputePath { recipe, predicted };
+        let path = ComputePath { recipe, predicted, is_rewritten: !form.keeps_bits };
         self.waiting.push(WaitingPath { ns: path.predicted.total_ns(), serial: self.n_found, path });
         self.n_found += 1;
         Ok(())
@@ -318,8 +310,7 @@ impl<'r> PathGenerator<'r> {
                 kept?;
             }
             if self.searches[self.turn].n_candidates() == 0 {
-                let done = self.searches.remove(self.turn);
-                self.n_dominated += done.n_dominated;
+                self.searches.remove(self.turn);
             } else {
                 self.turn += 1;
             }

@@ -53,8 +53,6 @@ pub(super) struct FormSearch {
     continued: Vec<FxHashMap<u64, usize>>,
     n_candidates: usize,
     serial: u64,
-    /// The number of prefixes that were left out because others dominate them.
-    pub(super) n_dominated: usize,
 }
 
 impl FormSearch {
@@ -66,7 +64,6 @@ impl FormSearch {
             continued: vec![FxHashMap::default(); n],
             n_candidates: 0,
             serial: 0,
-            n_dominated: 0,
         };
         let root = Arc::new(PathPrefix::empty(&search.form));
         search.continue_prefix(&root, costs);
@@ -92,7 +89,6 @@ impl FormSearch {
                 let times = self.continued[depth].entry(prefix.frontier(&self.form)).or_default();
                 *times += 1;
                 if *times > n_paths {
-                    self.n_dominated += 1;
                     continue;
                 }
                 self.continue_prefix(&Arc::new(prefix), costs);

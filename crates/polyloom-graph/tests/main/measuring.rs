@@ -2,8 +2,8 @@
 
 use crate::fake_device::{FakeClock, FakeMachine, FakePath, FakeProbe, Fault, MICROSECOND, MILLISECOND, NOISES, Noise};
 use polyloom_graph::measure::{
-    CacheState, ChoiceReason, MeasuredCandidate, Measurement, MeasurementPolicy, MeasurementStatus, OutputChecks,
-    PathRanking, SampleOrder, WarmUpRule, measure, rank,
+    CacheState, MeasuredCandidate, Measurement, MeasurementPolicy, MeasurementStatus, OutputChecks, PathRanking,
+    RankReason, SampleOrder, WarmUpRule, measure, rank,
 };
 
 fn measure_paths(machine: &FakeMachine, paths: &mut [FakePath], policy: &MeasurementPolicy) -> Vec<Measurement> {
@@ -46,7 +46,7 @@ fn a_quiet_machine_gives_the_planted_costs() {
     }
     assert_eq!(ranking.order, [1, 0, 2]);
     assert_eq!(ranking.chosen, Some(1));
-    assert!(matches!(ranking.reason, ChoiceReason::Wins { n_ties: 0, .. }), "{ranking:?}");
+    assert!(matches!(ranking.reason, RankReason::Wins { n_ties: 0, .. }), "{ranking:?}");
 }
 
 #[test]
@@ -148,9 +148,9 @@ fn a_wrong_default_is_replaced() {
     let mut paths = [FakePath::new(&machine, 1_000_000).with_fault(Fault::Wrong), FakePath::new(&machine, 3_000_000)];
     let measurements = measure_paths(&machine, &mut paths, &policy);
     let ranking = rank(&measurements, 0, &policy);
-    assert_eq!((ranking.chosen, ranking.reason), (Some(1), ChoiceReason::DefaultFailed));
+    assert_eq!((ranking.chosen, ranking.reason), (Some(1), RankReason::DefaultFailed));
     let none = rank(&measurements[..1], 0, &policy);
-    assert_eq!((none.chosen, none.reason), (None, ChoiceReason::DefaultFailed));
+    assert_eq!((none.chosen, none.reason), (None, RankReason::DefaultFailed));
 }
 
 #[test]

@@ -179,8 +179,8 @@ impl FunctionLowering<'_, '_> {
         distance.unsigned_abs() < 1 << (ty.bits() - 1)
     }
 
-    /// Indices that were made non-negative by `where(i < 0, i + dim, i)`, because their `i`, where it is affine and the
-    /// choice is not. Mostly no lane of a group takes the negative side.
+    /// Returns the `i` of an index `where(i < 0, i + dim, i)` if `i` is affine and the choice is not. Mostly no lane of a
+    /// group takes the negative side.
     fn unwrapped(&self, index: Value) -> Option<ValueRep> {
         if !matches!(self.values[index], Some(ValueRep::Vector(_))) {
             return None;

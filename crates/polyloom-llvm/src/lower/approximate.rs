@@ -15,7 +15,7 @@ impl FunctionLowering<'_, '_> {
     /// `a y³ (1 + 3/2 e)`: for an estimate of 14 bits it is less than two units in the last place off. LLVM's Newton
     /// step on the estimate for `x³` takes two multiplications more, a sixth of all that the loop of an n-body kernel
     /// has.
-    pub(super) fn over_cube(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
+    pub(super) fn lower_inverse_cube(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
         let data = &self.func.insts[inst];
         let [a, b] = data.operands[..] else { return Ok(None) };
         let estimates = cfg!(target_arch = "x86_64") && self.arith.processor.vector_bytes == 4 * LANES;

@@ -7,7 +7,7 @@ use polyloom_codegen::{ArgLayout, ArrayFacts, CodeVariant, CodegenError};
 use polyloom_ir::{Function, Scalar, Type};
 use smallvec::SmallVec;
 
-/// Holds what the base address of an aligned array is a multiple of: [`ArrayFacts::aligned`].
+/// The alignment in bytes of an aligned array's base address: [`ArrayFacts::aligned`].
 const ALIGNMENT: u64 = 64;
 
 /// Says where a kernel's arguments are.

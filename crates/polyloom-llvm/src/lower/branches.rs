@@ -9,7 +9,7 @@ use polyloom_ir::{Inst, Op, Region, Scalar, Value, ValueDef};
 use smallvec::{SmallVec, smallvec};
 
 impl FunctionLowering<'_, '_> {
-    pub(super) fn if_(&mut self, inst: Inst) -> Result<RegionFlow> {
+    pub(super) fn lower_if(&mut self, inst: Inst) -> Result<RegionFlow> {
         let data = &self.func.insts[inst];
         let (then, otherwise) = (data.regions[0], data.regions[1]);
         let cond = self.rep(data.operands[0])?;
@@ -22,7 +22,7 @@ impl FunctionLowering<'_, '_> {
         if let ValueRep::Uniform(cond) = cond
             && let Some(known) = self.ir.as_int_const(cond)
         {
-            return self.region(if known == 0 { otherwise } else { then });
+            return self.lower_region(if known == 0 { otherwise } else { then });
         }
         let (then_block, else_block);
         match cond {
@@ -65,7 +65,7 @@ impl FunctionLowering<'_, '_> {
         for (block, region) in [(then_block, then), (else_block, otherwise)] {
             self.ir.switch_to(block);
             self.exec = before;
-            let flow = self.region(region)?;
+            let flow = self.lower_region(region)?;
             match flow {
                 RegionFlow::Yields(values) => {
                     edges.push((true, MergeEdge { block: self.ir.current(), values, exec: self.exec }));
@@ -240,7 +240,7 @@ impl FunctionLowering<'_, '_> {
             self.ir.switch_to(some);
             done
         });
-        let mut flow = self.region(region)?;
+        let mut flow = self.lower_region(region)?;
         if let Some(done) = done {
             let last = self.ir.current();
             if !matches!(flow, RegionFlow::Gone) {
@@ -257,7 +257,7 @@ impl FunctionLowering<'_, '_> {
             }
         }
         if done.is_none() && matches!(flow, RegionFlow::Gone) {
-            self.go_nowhere();
+            self.start_unreachable_block();
         }
         let end = if loses { self.full_mask() } else { mask };
         Ok(match flow {

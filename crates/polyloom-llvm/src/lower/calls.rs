@@ -179,7 +179,7 @@ impl FunctionLowering<'_, '_> {
         if one_by_one {
             lower.returns.slots = Some(results.iter().map(|&ty| lower.slot(ty)).collect());
         }
-        let values = lower.run_to_the_end()?;
+        let values = lower.lower_function_body()?;
         let values: SmallVec<[Val; 2]> = match (&lower.returns.slots, values) {
             (_, None) => {
                 ir.unreachable();

@@ -56,7 +56,7 @@ fn next(func: &Function, choice: &ConstantChoice) -> Option<Inst> {
 
 impl FunctionLowering<'_, '_> {
     /// A choice as a load from a table, if it is the first of many.
-    pub(crate) fn table(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
+    pub(crate) fn load_from_table(&mut self, inst: Inst) -> Result<Option<ValueRep>> {
         let func = self.func;
         let Some(first) = choice(func, inst) else { return Ok(None) };
         let inner = self.choices.inner.get_or_insert_with(|| {

@@ -13,9 +13,9 @@ use smallvec::SmallVec;
 
 impl FunctionLowering<'_, '_> {
     /// Lowers an instruction that owns regions.
-    pub(crate) fn owner(&mut self, inst: Inst) -> Result<RegionFlow> {
+    pub(crate) fn lower_region_op(&mut self, inst: Inst) -> Result<RegionFlow> {
         match self.func.insts[inst].op {
-            Op::If => self.if_(inst),
+            Op::If => self.lower_if(inst),
             Op::Block => self.block(inst),
             Op::ForRange => self.for_range(inst),
             Op::While => self.while_(inst),
@@ -34,7 +34,7 @@ impl FunctionLowering<'_, '_> {
     }
 
     /// Goes to a block that nothing leads to, so that what is emitted there never runs.
-    pub(crate) fn go_nowhere(&mut self) {
+    pub(crate) fn start_unreachable_block(&mut self) {
         let nowhere = self.ir.block(c"nowhere");
         self.ir.switch_to(nowhere);
     }
@@ -56,7 +56,7 @@ impl FunctionLowering<'_, '_> {
         let (before, mask) = (self.exec, self.mask());
         let loses = self.may_lose(inst);
         self.frames.push(ControlFrame { inst, entry: before, exits: Vec::new(), back: Vec::new(), masked });
-        let flow = self.region(region)?;
+        let flow = self.lower_region(region)?;
         let Some(mut frame) = self.frames.pop() else { return Err(CodegenError::new("internal error: no frame")) };
         let masked = frame.masked.take().filter(|masked| masked.used);
         let Some(masked) = masked else {
@@ -183,7 +183,7 @@ impl FunctionLowering<'_, '_> {
     }
 
     /// Lowers a region's last instruction.
-    pub(crate) fn terminator(&mut self, inst: Inst) -> Result<RegionFlow> {
+    pub(crate) fn lower_terminator(&mut self, inst: Inst) -> Result<RegionFlow> {
         let data = &self.func.insts[inst];
         let values = self.reps(&data.operands)?;
         match (data.op, &data.imm) {

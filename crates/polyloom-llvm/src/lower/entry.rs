@@ -46,7 +46,7 @@ pub(crate) struct GroupThread {
 }
 
 /// Lowers a kernel into the module and gives how hard LLVM is to try.
-pub(crate) fn kernel(
+pub(crate) fn lower_kernel(
     ir: &IrEmitter<'_>,
     processor: &HostProcessor,
     module: &Module,
@@ -108,20 +108,20 @@ pub(crate) fn kernel(
     let unit = BodyUnit { totals: &totals, masked_lanes, ..unit };
     let private = unit.private_arrays(&copied);
     if private.is_empty() {
-        unit.rows(&mut callees, context, begin, end, &[])?;
+        unit.emit_row_loop(&mut callees, context, begin, end, &[])?;
     } else {
         let (copied, shared) = (ir.block(c"copied"), ir.block(c"shared"));
         ir.cond_br(unit.is_worth_copying(&private, ir.sub(end, begin)), copied, shared);
         ir.switch_to(copied);
         let arrays = unit.with_copies(&private);
-        BodyUnit { arrays: &arrays, ..unit }.rows(&mut callees, context, begin, end, &private)?;
+        BodyUnit { arrays: &arrays, ..unit }.emit_row_loop(&mut callees, context, begin, end, &private)?;
         ir.switch_to(shared);
-        unit.rows(&mut callees, context, begin, end, &[])?;
+        unit.emit_row_loop(&mut callees, context, begin, end, &[])?;
     }
     ir.set_fast_math(0);
     let level = func.metadata.hint("opt_level").unwrap_or_default();
     // LLVM's vectoriser leaves loops with vectors alone, as those of groups are.
-    let leaves_vectors = lanes == 1 && loop_vectorizer::asks_too_often(module, func);
+    let leaves_vectors = lanes == 1 && loop_vectorizer::exceeds_vectorizer_budget(module, func);
     Ok(OptimizerMode {
         leaves_vectors,
         has_groups: lanes > 1 || func.metadata.by_block,
@@ -174,11 +174,11 @@ pub(crate) struct BodyUnit<'a, 'c> {
 impl<'a, 'c> BodyUnit<'a, 'c> {
     /// The body for one thread.
     pub(crate) fn body_of_thread(&self, callees: &mut CompiledCallees, thread: GroupThread) -> Result<()> {
-        self.body(callees, thread, ExecMask::Full, None).map(|_| ())
+        self.lower_body_copy(callees, thread, ExecMask::Full, None).map(|_| ())
     }
 
     /// One copy of the body. Gives the blocks that bail out of it.
-    pub(super) fn body(
+    pub(super) fn lower_body_copy(
         &self,
         callees: &mut CompiledCallees,
         thread: GroupThread,
@@ -189,7 +189,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
             return self.body_of_block(callees, thread, full_blocks);
         }
         let mut lower = self.lower(callees, thread, exec, bail_out);
-        lower.run_to_the_end()?;
+        lower.lower_function_body()?;
         Ok(lower.bail_out.map(|bail_out| bail_out.from).unwrap_or_default())
     }
 
@@ -205,10 +205,10 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
         let bail_out = BailOut { target: partial, from: Vec::new() };
         let mut lower = self.lower(callees, thread, ExecMask::Full, Some(bail_out));
         lower.full_blocks = Some(full_blocks);
-        lower.run_to_the_end()?;
+        lower.lower_function_body()?;
         ir.br(done);
         ir.switch_to(partial);
-        BodyUnit { parallel: &[], ..*self }.lower(callees, thread, ExecMask::Full, None).run_to_the_end()?;
+        BodyUnit { parallel: &[], ..*self }.lower(callees, thread, ExecMask::Full, None).lower_function_body()?;
         ir.br(done);
         ir.switch_to(done);
         Ok(Vec::new())
@@ -267,8 +267,8 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
 
 impl FunctionLowering<'_, '_> {
     /// Lowers the whole body; the current block afterwards is where all paths through it meet.
-    pub(crate) fn run_to_the_end(&mut self) -> Result<Option<Reps>> {
-        let flow = self.region(self.func.body)?;
+    pub(crate) fn lower_function_body(&mut self) -> Result<Option<Reps>> {
+        let flow = self.lower_region(self.func.body)?;
         let mut edges = std::mem::take(&mut self.returns.edges);
         if !matches!(flow, RegionFlow::Gone) {
             let like = edges.first().map(|edge| edge.values.clone()).unwrap_or_default();
@@ -279,7 +279,7 @@ impl FunctionLowering<'_, '_> {
             Some(values) => Ok(Some(values)),
             None => {
                 // No path leads to the end; what follows still needs a block to stand in.
-                self.go_nowhere();
+                self.start_unreachable_block();
                 Ok(None)
             }
         }

@@ -65,7 +65,7 @@ impl FunctionLowering<'_, '_> {
         if result != full_blocks.count {
             return Ok(None);
         }
-        let count = self.pure(inst)?;
+        let count = self.lower_pure_op(inst)?;
         let (ir, count) = (self.ir, self.base(count)?);
         let n_threads = ir.i64_const(full_blocks.n_threads as i64);
         let (has_fewer, is_full) = (ir.block(c"has_fewer"), ir.block(c"full_block"));

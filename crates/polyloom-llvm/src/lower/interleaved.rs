@@ -83,8 +83,8 @@ pub(crate) struct RowStore {
 }
 
 impl FunctionLowering<'_, '_> {
-    /// Of an element `inner` bytes into a row: how many elements the row has and which it is, if rows are short enough
-    /// to be moved together.
+    /// Returns, for an element `inner` bytes into a row, how many elements the row has and which it is, if rows are short
+    /// enough to be moved together.
     pub(super) fn place_of(&self, elem: Scalar, row_bytes: i64, inner: i64) -> Option<(u32, u32)> {
         let bytes = i64::from(elem.bytes());
         let (length, place) = (row_bytes / bytes, inner / bytes);
@@ -93,8 +93,8 @@ impl FunctionLowering<'_, '_> {
         (fits && self.lanes > 1 && elem != Scalar::Bool).then_some((length as u32, place as u32))
     }
 
-    /// Of an element `inner` bytes into a row: where its block begins, in bytes, and its place in the block, if rows
-    /// are as long as a block. A row's last block may share elements with the one before.
+    /// Returns, for an element `inner` bytes into a row, where its block begins, in bytes, and its place in the block, if
+    /// rows are as long as a block. A row's last block may share elements with the one before.
     pub(super) fn block_of(&self, elem: Scalar, row_bytes: i64, inner: i64) -> Option<(i64, u32)> {
         let bytes = i64::from(elem.bytes());
         let block_bytes = bytes * i64::from(BLOCK);
@@ -113,7 +113,7 @@ impl FunctionLowering<'_, '_> {
         let block = ir.lanes(self.memory_type(elem), BLOCK);
         let pointers = match mask {
             None => first,
-            // Lanes that are not executing load zeros of their own, because it may be all of them.
+            // Idle lanes read zeros from the stack, because their addresses may be invalid and every lane may be idle.
             Some(mask) => {
                 let zeros = ir.alloca(block);
                 ir.set(zeros, ir.zero(block));
@@ -199,7 +199,7 @@ impl FunctionLowering<'_, '_> {
     /// the load; those that follow are added to `loaded`.
     pub(super) fn load_row(&mut self, insts: &[Inst], loaded: &mut SmallVec<[Inst; 8]>) -> Result<()> {
         let func = self.func;
-        let Some(first) = self.place_in_row(insts[0])? else { return self.plain(insts[0]) };
+        let Some(first) = self.place_in_row(insts[0])? else { return self.lower_instruction(insts[0]) };
         let mut loads: SmallVec<[(Inst, usize); 8]> = SmallVec::from_slice(&[(insts[0], first.place)]);
         for &inst in &insts[1..] {
             let data = &func.insts[inst];

@@ -20,7 +20,7 @@ const LINE: u64 = 64;
 
 impl<'a, 'c> BodyUnit<'a, 'c> {
     /// The loop over rows, and in it the loop over groups. At its end, what copies hold is brought to their arrays.
-    pub(super) fn rows(
+    pub(super) fn emit_row_loop(
         &self,
         callees: &mut CompiledCallees,
         context: Val,
@@ -42,7 +42,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
         if outer_axes == 0 {
             ir.cond_br(ir.icmp(ULT, begin, end), some, exit);
             ir.switch_to(some);
-            self.groups(callees, thread, begin, end, None)?;
+            self.emit_group_loop(callees, thread, begin, end, None)?;
             ir.br(exit);
             ir.switch_to(exit);
             self.add_totals(callees, thread)?;
@@ -86,7 +86,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
         let row_start = ir.sub(linear, column);
         let row_end = ir.binary_intrinsic("llvm.umin", end, ir.add(row_start, inner));
         let last_column = ir.sub(row_end, row_start);
-        self.groups(callees, thread, column, last_column, Some(row_start))?;
+        self.emit_group_loop(callees, thread, column, last_column, Some(row_start))?;
         let next_row = ir.block(c"next_row");
         ir.cond_br(ir.icmp(ULT, row_end, end), next_row, exit);
         ir.switch_to(next_row);
@@ -113,7 +113,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
     }
 
     /// Runs the threads of one row from column `from` up to `to`. Ends where the row is done.
-    fn groups(
+    fn emit_group_loop(
         &self,
         callees: &mut CompiledCallees,
         mut thread: GroupThread,
@@ -135,7 +135,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
                 }
             }
             let lanes = if exec == ExecMask::Full { self.lanes } else { self.masked_lanes };
-            BodyUnit { lanes, ..*self }.body(callees, thread, exec, bail_out)
+            BodyUnit { lanes, ..*self }.lower_body_copy(callees, thread, exec, bail_out)
         })
     }
 
@@ -215,6 +215,6 @@ impl FunctionLowering<'_, '_> {
         for &operand in &func.insts[inst].operands {
             self.compute(operand)?;
         }
-        self.plain(inst)
+        self.lower_instruction(inst)
     }
 }

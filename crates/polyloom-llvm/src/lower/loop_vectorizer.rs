@@ -19,7 +19,7 @@ const MOST_BOUNDED_ITERATIONS: u64 = 8;
 
 /// Returns true if the loop vectoriser would not come to an end soon in one of the function's loops, or in the loop over
 /// threads around its body.
-pub(crate) fn asks_too_often(module: &Module, func: &Function) -> bool {
+pub(crate) fn exceeds_vectorizer_budget(module: &Module, func: &Function) -> bool {
     let mut loops = vec![func.body];
     func.walk(func.body, &mut |_, data| {
         // The condition of a `while` is part of what is repeated, and shorter than the body.

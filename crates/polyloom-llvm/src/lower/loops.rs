@@ -72,7 +72,7 @@ impl FunctionLowering<'_, '_> {
         for (&param, value) in carried.iter().zip(self.coerce_all(carried, inits)?) {
             self.values[param] = Some(FunctionLowering::rep_of(value, self.kind(param)));
         }
-        self.region(body)
+        self.lower_region(body)
     }
 
     pub(super) fn for_range_over(&mut self, inst: Inst, bounds: &[ValueRep], inits: Reps) -> Result<RegionFlow> {
@@ -158,7 +158,7 @@ impl FunctionLowering<'_, '_> {
         }
         let state = LoopState { inst, header, carried, before, mask, finished, counter: None };
         self.frames.push(frame);
-        let flow = self.region(cond)?;
+        let flow = self.lower_region(cond)?;
         let Some(frame) = self.frames.pop() else { return Err(CodegenError::new("internal error: no frame")) };
         let more = match flow {
             RegionFlow::Yields(values) => values[0],
@@ -196,7 +196,7 @@ impl FunctionLowering<'_, '_> {
         let leave = MergeEdge { block: done, values: state.values(), exec };
         self.ir.switch_to(again);
         self.frames.push(frame);
-        let flow = self.region(body)?;
+        let flow = self.lower_region(body)?;
         let Some(mut frame) = self.frames.pop() else { return Err(CodegenError::new("internal error: no frame")) };
         match flow {
             RegionFlow::Yields(values) => {
@@ -253,14 +253,14 @@ impl FunctionLowering<'_, '_> {
             self.ir.set(parked, self.ir.zero(self.mask_type()));
         }
         self.frames.push(frame);
-        let flow = self.region(body)?;
+        let flow = self.lower_region(body)?;
         let Some(frame) = self.frames.pop() else { return Err(CodegenError::new("internal error: no frame")) };
         let Some(masked) = &frame.masked else { return Err(CodegenError::new("internal error: no masks")) };
         let yielded = match flow {
             RegionFlow::Yields(values) => Some(values),
             RegionFlow::Dead => None,
             RegionFlow::Gone => {
-                self.go_nowhere();
+                self.start_unreachable_block();
                 None
             }
         };

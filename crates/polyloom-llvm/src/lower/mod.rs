@@ -65,7 +65,7 @@ mod value_rep;
 mod values;
 mod width;
 
-pub(crate) use entry::{GroupThread, kernel};
+pub(crate) use entry::{GroupThread, lower_kernel};
 pub(crate) use line_table::LineTable;
 pub(crate) use strategy::Strategy;
 pub(crate) use value_rep::{ExecMask, RegionFlow, Reps, ValueRep};
@@ -136,7 +136,7 @@ pub(crate) struct FunctionLowering<'a, 'c> {
     stored_rows: stored_rows::StoredRows,
     exec: ExecMask,
     exec_slot: Option<Val>,
-    /// Whether, on some path to here, no lane is executing any more.
+    /// True if no lane is executing any more on some path to here.
     maybe_none: bool,
     frames: Vec<ControlFrame>,
     returns: ReturnTarget,
@@ -155,7 +155,7 @@ pub(crate) type Result<T> = std::result::Result<T, CodegenError>;
 
 impl<'a, 'c> FunctionLowering<'a, 'c> {
     /// Lowers a region's instructions at the current position, where at least one lane is executing.
-    fn region(&mut self, region: Region) -> Result<RegionFlow> {
+    fn lower_region(&mut self, region: Region) -> Result<RegionFlow> {
         let outside = std::mem::take(&mut self.maybe_none);
         let flow = self.region_body(region);
         self.maybe_none |= outside;
@@ -188,15 +188,15 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
                 continue;
             }
             if data.op.info().is_terminator() {
-                flow = self.terminator(inst)?;
+                flow = self.lower_terminator(inst)?;
                 break;
             }
             if data.regions.is_empty() {
-                self.plain(inst)?;
+                self.lower_instruction(inst)?;
                 continue;
             }
             let none_before = self.maybe_none;
-            let owner_flow = self.owner(inst)?;
+            let owner_flow = self.lower_region_op(inst)?;
             self.maybe_none |= none_before;
             flow = match owner_flow {
                 RegionFlow::Yields(results) => {
@@ -250,7 +250,7 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
     }
 
     /// Lowers an instruction without regions that is no terminator.
-    fn plain(&mut self, inst: Inst) -> Result<()> {
+    fn lower_instruction(&mut self, inst: Inst) -> Result<()> {
         let func = self.func;
         let data = &func.insts[inst];
         if data.op != Op::ArrayStore {
@@ -296,9 +296,9 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
                 Some(rep) => rep,
                 None => return Ok(()),
             },
-            (Op::Select, _) if self.arith.processor.is_gpu => match self.table(inst)? {
+            (Op::Select, _) if self.arith.processor.is_gpu => match self.load_from_table(inst)? {
                 Some(rep) => rep,
-                None => self.pure(inst)?,
+                None => self.lower_pure_op(inst)?,
             },
             (Op::Lt, _) if self.is_known_not_negative(data.operands[0], data.operands[1]) => {
                 ValueRep::Uniform(self.ir.bool_const(false))
@@ -307,9 +307,9 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
             (Op::Min, _) if let Some(rep) = self.end_in_full_block(inst)? => rep,
             (Op::Min, _) if let Some(rep) = self.least_constant(inst)? => rep,
             (Op::Div | Op::Mod, _) if let Some(rep) = self.share_quotient(inst)? => rep,
-            _ => match self.over_cube(inst)? {
+            _ => match self.lower_inverse_cube(inst)? {
                 Some(rep) => rep,
-                None => self.pure(inst)?,
+                None => self.lower_pure_op(inst)?,
             },
         };
         if let Some(&result) = data.results.first() {
@@ -319,7 +319,7 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
     }
 
     /// Lowers a native pure op: on scalars where the result is uniform or affine, otherwise on vectors.
-    fn pure(&mut self, inst: Inst) -> Result<ValueRep> {
+    fn lower_pure_op(&mut self, inst: Inst) -> Result<ValueRep> {
         let func = self.func;
         let data = &func.insts[inst];
         let Some(&result) = data.results.first() else { return Err(self.unsupported(inst)) };

@@ -77,7 +77,7 @@ impl FunctionLowering<'_, '_> {
 
     /// Lowers the body of a parallel loop; the current block afterwards is where all paths through it meet.
     fn iteration(&mut self, body: polyloom_ir::Region) -> Result<()> {
-        match self.region(body)? {
+        match self.lower_region(body)? {
             RegionFlow::Yields(_) | RegionFlow::Dead => Ok(()),
             RegionFlow::Gone => {
                 Err(CodegenError::new("internal error: the threads of a block do not come out of a loop"))

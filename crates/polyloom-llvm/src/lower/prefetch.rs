@@ -14,7 +14,7 @@ use polyloom_ir::{Function, Op, Region, Value, ValueDef};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-/// Says how far ahead, in bytes: some groups further than a line takes to arrive, and less than half a page.
+/// Bytes between an access and its prefetch: some groups further than a line takes to arrive, and less than half a page.
 const DISTANCE: i64 = 2048;
 
 const LINE: i64 = 64;

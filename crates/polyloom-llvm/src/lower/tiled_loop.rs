@@ -309,7 +309,7 @@ impl FunctionLowering<'_, '_> {
         for &operand in &func.insts[inst].operands {
             self.compute_in(region, operand)?;
         }
-        self.plain(inst)
+        self.lower_instruction(inst)
     }
 }
 

@@ -12,7 +12,7 @@ use std::cell::RefCell;
 const MAX_BLOCK_SIZE: u64 = polyloom_ir::arch::MAX_BLOCK_SIZE as u64;
 /// Most memory of a block; the interpreter runs kernels whose blocks need more.
 const MAX_BLOCK_BYTES: u64 = 1 << 28;
-/// Most memory of all blocks that run at the same time, because there are no more of them than have room in it.
+/// Most memory of all blocks that run at once; no more of them run than fit.
 const MAX_LAUNCH_BYTES: u64 = 1 << 30;
 /// Most memory that a thread keeps for the next launch.
 const MAX_SPARE_BYTES: usize = 1 << 24;

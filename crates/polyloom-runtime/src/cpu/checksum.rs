@@ -10,7 +10,7 @@
 use super::pool::{Sleepers, num_threads, with_helpers};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Holds what a thread looks at at a time. The sum depends on it.
+/// Bytes that a thread reads at a time. The sum depends on it.
 const CHUNK: usize = 256 << 10;
 /// Fewer bytes are not worth waking a thread for.
 const LEAST_PER_HELPER: usize = 1 << 20;

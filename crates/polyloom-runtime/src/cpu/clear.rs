@@ -3,7 +3,7 @@
 use super::pool::{Sleepers, num_threads, with_helpers};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Holds what a thread sets to zero at a time.
+/// Bytes that a thread clears at a time.
 const CHUNK: usize = 256 << 10;
 /// Fewer bytes are not worth waking a thread for.
 const LEAST_PER_HELPER: usize = 1 << 20;

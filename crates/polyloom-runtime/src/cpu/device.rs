@@ -52,13 +52,13 @@ pub enum DeviceError {
     /// `POLYLOOM_TIER` is none of its values.
     #[error("POLYLOOM_TIER is `{value}`; it may be `auto`, `interp`, `0` or `1`")]
     UnknownTier {
-        /// Holds what it is.
+        /// The value found in the environment.
         value: String,
     },
     /// `POLYLOOM_NUM_THREADS` is no number of threads.
     #[error("POLYLOOM_NUM_THREADS is `{value}`; it must be a number from 1 to {MAX_THREADS}")]
     BadThreadCount {
-        /// Holds what it is.
+        /// The value found in the environment.
         value: String,
     },
     /// The code cache is configured wrongly.
@@ -191,7 +191,7 @@ impl CpuDevice {
         self.is_deterministic.load(Ordering::Relaxed)
     }
 
-    /// Who is told of what its interpreter does.
+    /// Returns the observer of the interpreter.
     pub(crate) fn observer(&self) -> Option<&dyn LaunchObserver> {
         self.observer.as_deref()
     }

@@ -88,7 +88,7 @@ pub(crate) struct FactPlan {
     /// Parameter, axis and extent of the axes that are components of composites, which the launch sees to.
     components: SmallVec<[(u32, u8, u32); 4]>,
     n_params: usize,
-    /// Holds what always holds of the parameters behind these, which the launch makes.
+    /// The facts of the parameters that the launch adds behind these, which hold for every launch.
     of_launch: Vec<ArrayFacts>,
     /// Parameters that are an extent of the block, with its axis.
     block_extents: SmallVec<[(usize, u8); 3]>,

@@ -45,7 +45,7 @@ pub struct CpuKernel {
 pub struct VariantInfo {
     /// Rank of the launches it serves.
     pub launch_rank: u8,
-    /// Holds what holds of the arguments. The quick code of a device that picks tiers itself does not make use of it.
+    /// The facts about the arguments that its code relies on. The quick code of a device that picks tiers itself does not make use of it.
     pub facts: ArgFacts,
     /// The tier of its code.
     pub tier: Tier,
@@ -62,7 +62,7 @@ pub struct VariantInfo {
 /// The measurements of a kernel's candidates, for people to look at.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MeasuredCandidates {
-    /// Holds what holds of the arguments of the launches.
+    /// The facts about the arguments of the launches that the code relies on.
     pub facts: ArgFacts,
     /// The candidates, the model's choice first.
     pub candidates: Vec<CandidateInfo>,
@@ -359,7 +359,11 @@ impl KernelInner {
             return Ok(variant);
         }
         let Some(slot) = self.variants.iter().find(|slot| slot.load(Ordering::Relaxed).is_null()) else {
-            let error = CodegenError::new("too many variants");
+            let message = format!(
+                "the kernel has {} variants already: launch it with fewer ranks and tiers, or make another kernel of it",
+                self.variants.len()
+            );
+            let error = CodegenError::new(message);
             return Err(LaunchError::Compile { kernel: self.name.clone(), error });
         };
         let variant = CodeVariant::new(launch_rank, self.plan.facts(key));
@@ -403,7 +407,7 @@ impl KernelInner {
     }
 
     /// The code a variant starts with. Quick code of a device that recompiles hot kernels is one and the same for all
-    /// variants of a rank, because whatever the arguments, there is nothing to wait for.
+    /// variants of a rank, so that no launch waits for a compilation, whatever its arguments.
     fn build_first(&self, variant: &CodeVariant) -> Result<BuiltCode, CodegenError> {
         match self.device.policy() {
             TierPolicy::Always(tier) => self.build_measured(variant, tier),
@@ -512,7 +516,10 @@ impl KernelInner {
     /// Code of a tier for a variant, from the cache or made now.
     pub(crate) fn build(&self, variant: &CodeVariant, tier: Tier) -> Result<Arc<dyn LoadedCode>, CodegenError> {
         let Some(backend) = self.device.backend(tier) else {
-            return Err(CodegenError::new("this build has no back end for the tier"));
+            let message = format!(
+                "this build has no back end for the tier {tier:?}: build with the cargo feature `llvm`, or name another tier"
+            );
+            return Err(CodegenError::new(message));
         };
         let cache = self.device.cache();
         let key = cache::key(&self.source.hash, &**backend, variant);

@@ -81,7 +81,10 @@ unsafe fn launch_code(
     let _guard = restrict_affinity(kernel)?;
     let is_only_interpreted = kernel.device.policy() == TierPolicy::Always(Tier::Interpreter);
     if is_only_interpreted && options.tier.is_some_and(|tier| tier != Tier::Interpreter) {
-        let error = CodegenError::new("the device runs every kernel by the interpreter, and the launch names a tier");
+        let error = CodegenError::new(
+            "the device runs every kernel by the interpreter, and the launch names a tier: leave the tier out, or unset \
+             POLYLOOM_TIER",
+        );
         return Err(LaunchError::Compile { kernel: kernel.name.clone(), error });
     }
     let is_interpreted = is_only_interpreted || options.tier == Some(Tier::Interpreter);

@@ -251,8 +251,8 @@ impl ThreadPool {
             n_spins = 0;
             (offer.task)();
             offer.leave();
-            // With more threads than cores, a worker may find itself on its caller's, because looking for more work
-            // there only keeps the caller from making it.
+            // With more threads than cores, a worker may run on its caller's core. Looking for work there would only
+            // keep the caller from making it.
             if core().is_some_and(|core| offer.core == Some(core)) {
                 n_spins = N_SPINS;
             }

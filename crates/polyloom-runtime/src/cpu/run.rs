@@ -32,9 +32,9 @@ use std::time::Instant;
 const NS_PER_HELPER: f32 = 5_000.0;
 /// Work that is worth waking helpers for: waking one takes the caller about 3 microseconds.
 const WAKING_NS: f32 = 10_000.0;
-/// Shortest chunk, because claiming it is negligible.
+/// A chunk takes at least this long, so that claiming it costs little beside it.
 const MIN_CHUNK_NS: f32 = 2_000.0;
-/// Longest chunk, because cancelling between chunks is prompt.
+/// A chunk takes at most this long, so that a cancelled launch stops promptly.
 const MAX_CHUNK_NS: f32 = 1_000_000.0;
 /// Length of a first chunk when the pace is a guess.
 const PROBE_NS: f32 = 10_000.0;
@@ -195,8 +195,8 @@ impl<'a> RunningLaunch<'a> {
             let first = unsafe { caller.take_chunk(1) };
             watch.look(self);
             if let Some(first) = first.filter(|&ns| ns < PROBE_NS) {
-                // In vector code one thread takes as long as many do, because it bounds the pace and does not measure
-                // it.
+                // In vector code one thread takes as long as many do, so that its time bounds the pace and does not
+                // measure it.
                 self.set_pace(known);
                 let size = ((PROBE_NS / known) as u64).min((MAX_CHUNK_NS / first.max(1.0)) as u64);
                 let grain = if self.blocks.is_some() { 1 } else { GRAIN };

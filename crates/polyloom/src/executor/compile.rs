@@ -14,7 +14,7 @@ use polyloom_graph::recipe::{KernelGroup, RecipeStep, VerifiedRecipe};
 use polyloom_graph::registry::KernelForm;
 use polyloom_graph::{Graph, Layout, Residence, SymbolValues, TensorDef, TensorId, TensorType, specialise};
 use polyloom_ir::{Arch, Scalar};
-use polyloom_runtime::{DeviceId, Queue};
+use polyloom_runtime::{DeviceId, Queue, Tier};
 use rustc_hash::FxHashMap;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -492,6 +492,8 @@ impl<L: ArrayLibrary> PathCompiler<'_, L> {
             sources.push(value);
         }
         let plan = self.session.fused_plan(&part.graph, &layouts, &group.parameters.plan_options(self.options))?;
+        let plan =
+            plan.with_tier(group.parameters.tier.map(|tier| if tier == 0 { Tier::Quick } else { Tier::Optimized }));
         let step = self.steps.len();
         // Memory of results, one after the other; arrays are made before the plan runs.
         let mut outputs = Vec::new();

@@ -205,7 +205,7 @@ impl BoundFusion {
                 (SmallVec::from_slice(&[n_blocks * u64::from(*n_threads)]), Some(blocks(*n_blocks, *n_threads)?))
             }
         };
-        let options = LaunchOptions { grid, ..LaunchOptions::default() };
+        let options = LaunchOptions { grid, tier: self.plan.tier, ..LaunchOptions::default() };
         Ok(BoundLaunch::new(launch.kernel.clone(), self.queue.clone(), &shape, args, &options))
     }
 

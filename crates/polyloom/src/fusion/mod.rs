@@ -26,7 +26,7 @@ use polyloom_frontend::CompileError;
 use polyloom_graph::plan::{BufferKind, FusionPlan, KernelGrid, PlanArg, PlanBuffer, PlanOptions, PlanOutput};
 use polyloom_graph::{Graph, GraphError, Layout};
 use polyloom_ir::BuildError;
-use polyloom_runtime::{ArgError, DeviceFailure, LaunchError};
+use polyloom_runtime::{ArgError, DeviceFailure, LaunchError, Tier};
 use std::sync::Arc;
 
 /// The reason why a graph cannot be compiled or run.
@@ -77,6 +77,8 @@ pub struct FusedPlan {
     buffers: Vec<PlanBuffer>,
     kernels: Vec<FusedKernel>,
     outputs: Vec<PlanOutput>,
+    /// The tier of the code on the CPU; unless given, the device's policy chooses.
+    tier: Option<Tier>,
 }
 
 /// A launch of a plan, without memory.
@@ -106,11 +108,16 @@ impl Session {
             Ok(FusedKernel { kernel: compiled, grid: kernel.grid, args: kernel.args })
         });
         let kernels = kernels.collect::<Result<_, FusionError>>()?;
-        Ok(FusedPlan { buffers, kernels, outputs })
+        Ok(FusedPlan { buffers, kernels, outputs, tier: None })
     }
 }
 
 impl FusedPlan {
+    /// The plan with code of one tier on the CPU.
+    pub fn with_tier(self, tier: Option<Tier>) -> FusedPlan {
+        FusedPlan { tier, ..self }
+    }
+
     /// The memory that a run needs.
     pub fn buffers(&self) -> &[PlanBuffer] {
         &self.buffers

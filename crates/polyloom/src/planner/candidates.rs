@@ -35,6 +35,9 @@ pub struct PathCandidate {
     pub predicted_ns: f64,
     /// True of what runs where nothing is known: one plan of all nodes.
     pub is_default: bool,
+    /// True if it computes another graph, which is equal over the real numbers alone: on some numbers it may overflow where the graph does
+    /// not, so that it has to be verified before it is chosen.
+    pub is_rewritten: bool,
 }
 
 /// The candidates of a computation.
@@ -66,7 +69,24 @@ impl PathCandidate {
             is_default,
         };
         let hash = record.hash().map_err(|error| RecipeError::Syntax(error.to_string()))?;
-        Ok(PathCandidate { verified, record, hash, predicted_ns, is_default })
+        Ok(PathCandidate { verified, record, hash, predicted_ns, is_default, is_rewritten: false })
+    }
+
+    /// Returns the path with code of one tier in those of its kernels on the CPU that no tier is chosen for; none if there are no such.
+    pub(super) fn at_tier(&self, tier: u8) -> Option<PathCandidate> {
+        let mut recipe = Recipe::clone(&self.verified.recipe);
+        let mut is_other = false;
+        for step in &mut recipe.steps {
+            if let RecipeStep::Run(group) = step
+                && group.backend == Backend::CpuNative
+                && group.parameters.tier.is_none()
+            {
+                group.parameters.tier = Some(tier);
+                is_other = true;
+            }
+        }
+        let candidate = PathCandidate::new(&recipe, self.predicted_ns, self.is_default).ok()?;
+        is_other.then_some(candidate)
     }
 
     /// Returns the path in a computation that is the same for smaller arrays; none if its program has no such form.
@@ -143,12 +163,12 @@ pub fn candidates(
     if !needs_bits && let Some(graph) = cheaper_variant(computation) {
         request.variants.push(PathVariant { graph, keeps_bits: false });
     }
-    let mut keep = |recipe: &Recipe, predicted_ns: f64| -> Result<(), RecipeError> {
+    let mut keep = |recipe: &Recipe, predicted_ns: f64, is_rewritten: bool| -> Result<(), RecipeError> {
         // The search numbers values as the form does, which may be another text of the same plan.
         if is_one_plan(recipe) || needs_bits && recipe.identity != RecipeIdentity::Bits {
             return Ok(());
         }
-        let candidate = PathCandidate::new(recipe, predicted_ns, false)?;
+        let candidate = PathCandidate { is_rewritten, ..PathCandidate::new(recipe, predicted_ns, false)? };
         if paths.iter().all(|other| other.hash != candidate.hash) {
             paths.push(candidate);
         }
@@ -162,19 +182,19 @@ pub fn candidates(
             .ok()
             .and_then(|verified| predict(&verified, &computation.symbols, costs, &computation.options).ok());
         if let Some(predicted) = predicted {
-            keep(&recipe, predicted.total_ns())?;
+            keep(&recipe, predicted.total_ns(), false)?;
         }
     }
     for backend in registry.backends().filter(|backend| !backend.plans_groups()) {
         let own = registry.restricted(&[backend]);
         let first = PathLimits { n_paths: request.variants.len(), ..limits };
         for path in PathGenerator::new(request.clone(), &own, costs.clone(), first) {
-            keep(&path.recipe, path.predicted.total_ns())?;
+            keep(&path.recipe, path.predicted.total_ns(), path.is_rewritten)?;
         }
     }
     let mut generator = PathGenerator::new(request, registry, costs.clone(), limits);
     for path in generator.by_ref() {
-        keep(&path.recipe, path.predicted.total_ns())?;
+        keep(&path.recipe, path.predicted.total_ns(), path.is_rewritten)?;
     }
     Ok(CandidateList { paths, stopped: generator.stop_reason().unwrap_or(StopReason::PathLimit) })
 }

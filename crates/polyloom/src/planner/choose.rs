@@ -181,14 +181,16 @@ fn decision_of(choice: &PathChoice, reason: DecisionReason) -> Option<PathDecisi
     Some(PathDecision { path: Some(path), measured, reason })
 }
 
-/// Chooses by predicted times, among paths that `may_run` allows: it leaves out what is known to be wrong.
+/// Chooses by predicted times, among paths that `may_run` allows: it leaves out what is known to be wrong. Paths that compute another graph are
+/// left out too, because nobody has verified them.
 pub fn choose_by_costs(
     list: &CandidateList,
     policy: &PathPolicy,
     may_run: &dyn Fn(&PathCandidate) -> bool,
 ) -> PathDecision {
     let default_ns = list.paths.iter().find(|path| path.is_default).map_or(f64::INFINITY, |path| path.predicted_ns);
-    let rivals = list.paths.iter().filter(|path| !path.is_default && path.predicted_ns.is_finite());
+    let is_rival = |path: &&PathCandidate| !path.is_default && !path.is_rewritten && path.predicted_ns.is_finite();
+    let rivals = list.paths.iter().filter(is_rival);
     let rivals = rivals.filter(|path| policy.allows(&path.verified.recipe) && may_run(path));
     let best = rivals.min_by(|a, b| a.predicted_ns.total_cmp(&b.predicted_ns).then(a.hash.cmp(&b.hash)));
     match best.filter(|best| best.predicted_ns < default_ns * (1.0 - MIN_PREDICTED_GAIN)) {

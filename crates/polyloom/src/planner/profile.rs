@@ -16,7 +16,8 @@ use polyloom_graph::verify_accuracy::{
     AccuracyPolicy, AccuracyRequirement, AccuracyVerdict, GoldenReference, InputDistribution, InputDomain, make_inputs,
 };
 use polyloom_graph::{Graph, GraphError, Layout, Recipe, TensorDef, decompose};
-use polyloom_ir::Scalar;
+use polyloom_ir::{FloatMode, Scalar};
+use polyloom_runtime::{Tier, TierPolicy};
 use polyloom_store::{ContentHash, TraceObservations, TraceRecord, TraceStatus};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -204,7 +205,37 @@ impl ExtentVerifier {
         Ok(reference)
     }
 
+    /// Verifies a path by the code of each tier that may run it: in the mode `fast` they round differently, and one may overflow where the other
+    /// does not. In other modes they give the same bits.
     fn verify<L: ArrayLibrary>(
+        &mut self,
+        session: &Session,
+        library: &L,
+        candidate: &PathCandidate,
+        requirement: AccuracyRequirement,
+    ) -> Result<AccuracyVerdict, String> {
+        let device = session.device();
+        let chooses_tiers = device.policy() == TierPolicy::Automatic && device.backend(Tier::Optimized).is_some();
+        let mut verdict: Option<AccuracyVerdict> = None;
+        if chooses_tiers && self.computation.options.float_mode == FloatMode::Fast {
+            for candidate in [0, 1].into_iter().filter_map(|tier| candidate.at_tier(tier)) {
+                let found = self.verify_code(session, library, &candidate, requirement)?;
+                if found.status != MeasurementStatus::Ok {
+                    return Ok(found);
+                }
+                let n_before = verdict.as_ref().map_or(0, |before| before.n_compared);
+                let max_error =
+                    verdict.as_ref().map_or(found.max_error, |before| before.max_error.max(found.max_error));
+                verdict = Some(AccuracyVerdict { max_error, n_compared: n_before + found.n_compared, ..found });
+            }
+        }
+        match verdict {
+            Some(verdict) => Ok(verdict),
+            None => self.verify_code(session, library, candidate, requirement),
+        }
+    }
+
+    fn verify_code<L: ArrayLibrary>(
         &mut self,
         session: &Session,
         library: &L,
