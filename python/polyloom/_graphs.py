@@ -159,7 +159,8 @@ def capture_begin(
     before = get_stream(where)
     chosen = before if stream is None else stream
     if chosen == Stream.default(where):
-        chosen = Stream(where)
+        # The default stream of other threads may be used beside such a one.
+        chosen = Stream(where, blocking=False)
     # What was asked before comes before, as far as the arrays do not say so.
     if chosen is not before:
         set_stream(chosen, sync=True)
@@ -533,7 +534,7 @@ class GraphBuilder:
         begin = origin.record_event()
         ends: dict[int, Event] = {}
         for node in self._nodes:
-            stream = Stream(self.device)
+            stream = Stream(self.device, blocking=False)
             streams.append(stream)
             stream.wait_event(begin)
             for before in node._after:

@@ -1,6 +1,7 @@
 """Graphs on a device: what is captured, what cannot be, updates, and graphs made operation by operation."""
 
 import gc
+import threading
 
 import numpy as np
 import polyloom as loom
@@ -338,3 +339,22 @@ def test_loops_within_branches(device):
     flag.fill_(1)
     loom.capture_launch(capture.graph)
     assert x.numpy()[0] == 32.0
+
+
+def test_other_threads_go_on_while_one_captures(device):
+    x, y = loom.zeros(N), loom.zeros(N)
+
+    def other():
+        for _ in range(3):
+            loom.launch(add, N, [y, 1.0], device=device)
+        found.append(float(y.numpy()[0]))
+
+    found = []
+    with loom.ScopedCapture(device) as capture:
+        loom.launch(add, N, [x, 1.0])
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        loom.launch(add, N, [x, 1.0])
+    loom.capture_launch(capture.graph)
+    assert found == [3.0] and x.numpy()[0] == 2.0

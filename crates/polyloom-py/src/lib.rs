@@ -16,6 +16,7 @@ mod captures;
 mod code_forms;
 mod composite;
 mod config;
+mod detached;
 mod device;
 mod device_image;
 mod device_memory;

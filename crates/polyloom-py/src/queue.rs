@@ -6,7 +6,7 @@ use crate::errors::device_error;
 use crate::kernel::Kernel;
 use crate::launch_dimensions::extents_of;
 use crate::launch_run::run_long;
-use polyloom::{ArgBlock, BranchKind, DeviceFailure, LaunchOptions, StandingQueue};
+use polyloom::{ArgBlock, BranchKind, DeviceFailure, LaunchOptions, QueueOptions, StandingQueue};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -44,10 +44,10 @@ fn done<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R, DeviceFailure>
 #[pymethods]
 impl Queue {
     #[new]
-    #[pyo3(signature = (device, priority = 0))]
-    fn new(py: Python<'_>, device: &str, priority: i32) -> PyResult<Queue> {
-        let device = named(device)?;
-        Ok(Queue { queue: done(py, || polyloom::device(device)?.new_queue(priority))? })
+    #[pyo3(signature = (device, priority = 0, is_blocking = true))]
+    fn new(py: Python<'_>, device: &str, priority: i32, is_blocking: bool) -> PyResult<Queue> {
+        let (device, options) = (named(device)?, QueueOptions { priority, is_blocking });
+        Ok(Queue { queue: done(py, || polyloom::device(device)?.new_queue(options))? })
     }
 
     /// The queue that is in order with all others, or the calling thread's own one.

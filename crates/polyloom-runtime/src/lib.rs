@@ -44,7 +44,7 @@ pub use device::waits::{take_waits, tell_waits};
 pub use device::{
     Branch, BranchKind, Device, DeviceFailure, DeviceGraph, DeviceId, DeviceImage, DeviceKernel, DeviceMemoryLimits,
     DeviceMemoryReport, DeviceProgram, DeviceProperties, Event, FillWord, HostFunction, ImageKernel, KernelAttributes,
-    KernelProperties, MemoryAdvice, Queue, SharedMemory, StandingQueue,
+    KernelProperties, MemoryAdvice, Queue, QueueOptions, SharedMemory, StandingQueue,
 };
 pub use error::{LaunchError, OutsideAccess, Trap};
 pub use fork::{PerProcess, without_fork};

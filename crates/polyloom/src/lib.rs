@@ -111,10 +111,10 @@ pub use polyloom_runtime::{
     DeviceMemoryLimits, DeviceMemoryReport, DeviceProgram, DeviceProperties, Event, FillWord, Footprint, HostArray,
     HostFunction, ImageKernel, KernelAttributes, KernelParams, KernelProperties, LaunchError, LaunchObserver,
     LaunchOptions, LaunchStats, MAX_THREADS, MemoryAdvice, OutsideAccess, PoolBuffer, PrintSink, Processor,
-    ProcessorCache, Queue, RowLayout, SharedMemory, SimDevice, SimKernel, SimModule, SimOptions, StagedArrays,
-    StagedPlacement, StandingQueue, Tier, TierPolicy, Trap, VariantChoice, buffer_pool, checksum, clear_memory,
-    close_background, num_threads, run_on_simulator, set_num_threads, set_print_sink, take_waits, tell_waits,
-    without_prints,
+    ProcessorCache, Queue, QueueOptions, RowLayout, SharedMemory, SimDevice, SimKernel, SimModule, SimOptions,
+    StagedArrays, StagedPlacement, StandingQueue, Tier, TierPolicy, Trap, VariantChoice, buffer_pool, checksum,
+    clear_memory, close_background, num_threads, run_on_simulator, set_num_threads, set_print_sink, take_waits,
+    tell_waits, without_prints,
 };
 pub use ptx_argument::{
     MAX_STRUCT_LEVELS, PtxArgument, PtxArray, PtxParameter, launch_bytes, source_name, takes_launch,

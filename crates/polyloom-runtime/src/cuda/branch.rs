@@ -94,7 +94,8 @@ impl CudaBranch {
             unsafe { sys::cuGraphConditionalHandleCreate(&mut node, graph, context, 0, 0) }.result()
         })?;
         tell_condition(target, &tell, node, condition, kind)?;
-        let body = CudaStream::new(device, 0)?;
+        // The default stream may be used while such a stream is captured.
+        let body = CudaStream::capturable(device)?;
         let id = device.within("begin a branch", || {
             let (graph, before) = stream.captured_graph()?;
             // SAFETY: all of it may be zero.

@@ -9,7 +9,7 @@ use super::queue::CudaQueue;
 use super::stream::CudaStream;
 use crate::device::{
     Device, DeviceFailure, DeviceId, DeviceImage, DeviceKernel, DeviceMemoryLimits, DeviceMemoryReport, DeviceProgram,
-    DeviceProperties, Queue, SharedMemory, StandingQueue,
+    DeviceProperties, Queue, QueueOptions, SharedMemory, StandingQueue,
 };
 use cudarc::driver::result;
 use std::sync::Arc;
@@ -59,8 +59,8 @@ impl Device for CudaDevice {
         Arc::new(CudaQueue::of_stream(self, stream))
     }
 
-    fn new_queue(self: Arc<Self>, priority: i32) -> Result<Arc<dyn Queue>, DeviceFailure> {
-        let stream = CudaStream::new(&self, priority)?;
+    fn new_queue(self: Arc<Self>, options: QueueOptions) -> Result<Arc<dyn Queue>, DeviceFailure> {
+        let stream = CudaStream::new(&self, options)?;
         Ok(Arc::new(CudaQueue::of_stream(self, stream)))
     }
 

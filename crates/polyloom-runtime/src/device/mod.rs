@@ -68,13 +68,13 @@ pub trait Device: Send + Sync {
         let _is_one = which;
         self.queue()
     }
-    /// Makes another queue, whose work is in no order with that of others but for events, the memory that they use and the
-    /// default queue. A priority below 0 is more urgent; one that the device does not have becomes the nearest that it has.
+    /// Makes another queue, whose work is in no order with that of others but for events, the memory that they use and, if it
+    /// blocks, the default queue.
     ///
     /// # Errors
     ///
     /// When the device fails.
-    fn new_queue(self: Arc<Self>, priority: i32) -> Result<Arc<dyn Queue>, DeviceFailure>;
+    fn new_queue(self: Arc<Self>, options: QueueOptions) -> Result<Arc<dyn Queue>, DeviceFailure>;
     /// The queue of this handle, which another library of the process has made and keeps.
     ///
     /// # Errors
@@ -166,6 +166,21 @@ pub trait Device: Send + Sync {
 
 fn without_sharing(device: DeviceId) -> DeviceFailure {
     DeviceFailure::Absent { device, reason: "it shares no memory with the host".to_owned() }
+}
+
+/// Describes a queue that is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueOptions {
+    /// The work of queues with lower numbers comes first; one that the device does not have becomes the nearest that it has.
+    pub priority: i32,
+    /// True if it is in order with the default queue.
+    pub is_blocking: bool,
+}
+
+impl Default for QueueOptions {
+    fn default() -> QueueOptions {
+        QueueOptions { priority: 0, is_blocking: true }
+    }
 }
 
 /// A queue that a device has from the start.
