@@ -22,7 +22,7 @@ PYTHON_SOURCES := $(shell find python/polyloom -name '*.py' -o -name '*.pyi' 2>/
 gpu_driver = cargo build --quiet -p polyloom-cuda-sim --profile $(1) && mkdir -p python/polyloom/_gpu && \
 	  cp target/$(2)/libpolyloom_cuda_sim.so python/polyloom/_gpu/libcuda.so.1
 
-.PHONY: help setup develop develop-release demo test test-torch test-ray test-pages test-gpu test-gpu-simulated test-gpu-programs lint bench bench-peers docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-python fuzz-capture fuzz-fuse fuzz-graphs exit-soak stubs warp-names warp-corpus warp-tests clean
+.PHONY: help setup develop develop-release demo test test-torch test-ray test-pages test-gpu test-gpu-simulated test-gpu-programs lint bench bench-peers docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-loom fuzz-python fuzz-capture fuzz-fuse fuzz-graphs exit-soak stubs warp-names warp-corpus warp-tests clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -181,6 +181,9 @@ fuzz-text: setup  ## PROGRAMS random kernels as C++ text through g++ (default 20
 
 fuzz-gradients: setup  ## PROGRAMS random kernels differentiated on all engines (default 20000)
 	cargo run --release -p polyloom-filetests --features compute --example fuzz -- --gradients yes --programs $(or $(PROGRAMS),20000)
+
+fuzz-loom:  ## TEXTS mutated .loom texts (default 1000000): no panic, no hang, formatting that is stable
+	POLYLOOM_FUZZ_ITERATIONS=$(or $(TEXTS),1000000) cargo test --release -p polyloom-frontend --test main mutated_texts -- --nocapture
 
 fuzz-python: $(STAMPS)/develop-release  ## PROGRAMS random programs by CPython and as kernels (default 20000)
 	$(BIN)/python scripts/fuzz_python.py --programs $(or $(PROGRAMS),20000)

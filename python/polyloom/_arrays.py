@@ -244,8 +244,12 @@ def _operator(builtin: str, swapped: bool = False, in_place: bool = False) -> Ca
             return map(getattr(_builtins, builtin), *operands, out=self if in_place else None)
         except CompileError as error:
             given = operands_text(_SYMBOLS[builtin], operands)
-            reason = "the types of operands are not mixed" if len(operands) > 1 else "there is no such operation"
-            raise TypeError(f"{given}: {reason}; convert one with .astype(float), say") from error
+            types = {getattr(each, "dtype", type(each)) for each in operands}
+            is_mixed = len(types) > 1
+            reason = "the types of operands are not mixed" if is_mixed else "there is no such operation"
+            raise TypeError(
+                f"{given}: {reason}; convert {'one' if is_mixed else 'it'} with .astype(float), say"
+            ) from error
 
     return operate
 

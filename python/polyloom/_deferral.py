@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dis
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,10 @@ from polyloom._errors import CompileError, Diagnostic
 _ABOUT_NAMES = ("PL0201", "PL0206")
 # The code of what programs written for Warp do, and Polyloom does not have yet.
 _NOT_SUPPORTED_YET = "PL0006"
+# The code of a path through a function that returns nothing.
+_NO_RETURN = "PL0107"
+# CPython makes these of a body that does nothing.
+_OPCODES_OF_STUBS = {"LOAD_CONST", "NOP", "RESUME", "RETURN_CONST", "RETURN_VALUE"}
 # Names that a module gives a meaning somewhere, by the list of lines of its text.
 _defined: dict[str, tuple[list[str], frozenset[str]]] = {}
 
@@ -48,14 +53,38 @@ def deferral(
     used = "launched" if decorator == "kernel" else "called"
     if missing is not None:
         return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {missing.__doc__}")
-    if errors and all(found.code == _NOT_SUPPORTED_YET for found in errors):
-        return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {errors[0].message}")
-    if errors and all(_is_defined_later(found, function, cells, lines) for found in errors):
+    # Other errors beside it may follow from it; the whole diagnostic is that of the use.
+    not_yet = next((found for found in errors if found.code == _NOT_SUPPORTED_YET), None)
+    if not_yet is not None:
+        return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {not_yet.message}")
+    # What is wrong beside a name that has no meaning yet may follow from it.
+    later = {found.line for found in errors if _is_defined_later(found, function, cells, lines)}
+    if errors and all(found.line in later for found in errors):
+        return Deferral()
+    if decorator == "func" and all(found.code == _NO_RETURN for found in errors) and _is_stub(function):
         return Deferral()
     # Warp looks at annotations where a definition is, too.
     if config.errors == "launch" and not any(found.message.startswith("Union type annotations") for found in errors):
         first = f"{errors[0].message} [{errors[0].code}]" if errors else str(error)
         return Deferral(f"{decorator} '{function.__name__}' is refused where it is {used}: {first}")
+    return None
+
+
+def _is_stub(function: Callable[..., Any]) -> bool:
+    """Whether the body is `...` or `pass`, as in a class that says what functions others have."""
+    code = function.__code__
+    does = {instruction.opname for instruction in dis.get_instructions(code)}
+    return does <= _OPCODES_OF_STUBS and set(code.co_consts) <= {None, function.__doc__}
+
+
+def not_there(error: CompileError) -> str | None:
+    """What Polyloom does not have that an error is about, in a sentence; None if it is about something else."""
+    for found in error.diagnostics:
+        if found.severity == "error" and found.code == _NOT_SUPPORTED_YET:
+            return found.message
+        value = _value_of(found, _modules_of(found.file)) if found.severity == "error" else None
+        if isinstance(value, Absent):
+            return str(value.__doc__)
     return None
 
 
@@ -70,22 +99,33 @@ def _scopes(found: Diagnostic, function: Callable[..., Any], cells: dict[str, An
     if found.file == function.__code__.co_filename:
         yield cells
         yield function.__globals__
-        return
+    else:
+        yield from _modules_of(found.file)
+
+
+def _modules_of(file: str) -> Iterator[dict[str, Any]]:
+    """The names of the modules that are loaded from a file."""
     for module in list(sys.modules.values()):
-        if getattr(module, "__file__", None) == found.file:
+        if getattr(module, "__file__", None) == file:
             yield vars(module)
 
 
-def _absent_value(found: Diagnostic, function: Callable[..., Any], cells: dict[str, Any]) -> Absent | None:
-    """What of Warp's the text of a finding names that Polyloom does not have."""
+def _value_of(found: Diagnostic, scopes: Iterable[dict[str, Any]]) -> Any:
+    """The value that the text of a finding names in the first scope that has it."""
     root, *rest = _path(found) or [""]
-    for scope in _scopes(found, function, cells):
+    for scope in scopes:
         if root in scope:
             value = scope[root]
             for name in rest:
                 value = getattr(value, name, None)
-            return value if isinstance(value, Absent) else None
+            return value
     return None
+
+
+def _absent_value(found: Diagnostic, function: Callable[..., Any], cells: dict[str, Any]) -> Absent | None:
+    """What of Warp's the text of a finding names that Polyloom does not have."""
+    value = _value_of(found, _scopes(found, function, cells))
+    return value if isinstance(value, Absent) else None
 
 
 def _is_defined_later(found: Diagnostic, function: Callable[..., Any], cells: dict[str, Any], lines: list[str]) -> bool:

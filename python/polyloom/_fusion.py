@@ -147,8 +147,9 @@ class Fusion:
             if not self.analyses or self.is_forgotten:
                 if self.others is not None:
                     arrays = array_names(self.original, arguments, named)
-                    if not arrays and self.n_postponed < MAX_VERSIONS:
-                        # A call without arrays tells nothing of those that come later.
+                    given = (*arguments, *named.values())
+                    if not arrays and any(map(_may_be_array_later, given)) and self.n_postponed < MAX_VERSIONS:
+                        # A call with numbers in place of arrays tells nothing of those that come later.
                         self.n_postponed += 1
                         self.n_kept_out += 1
                         return self.original(*arguments, **named)
@@ -369,45 +370,47 @@ class Fusion:
     def _check_strict(self, analysis: Version) -> None:
         report = json.loads(analysis.captured.report())
         n_calls = len(report["calls"])
-        if n_calls < 2 or (len(analysis.groups) == 1 and len(analysis.groups[0].calls) == n_calls):
+        is_one = n_calls == 1 or (len(analysis.groups) == 1 and len(analysis.groups[0].calls) == n_calls)
+        if is_one and not report["left_calls"]:
             return
         code = self.original.__code__
         diagnostics = [
-            Diagnostic(
-                "PL0304",
-                "error",
-                each["reason"],
-                each["help"],
+            _ended_fusion(each["reason"], each["help"], each["file"], each["line"], each["column"])
+            for each in report["breaks"]
+        ]
+        without_strict = "call the function without `strict=True`"
+        diagnostics += [
+            _ended_fusion(
+                f"`{each['label']}` stays Python, {each['reason']}",
+                without_strict,
                 each["file"],
                 each["line"],
                 each["column"],
-                each["line"],
-                each["column"],
             )
-            for each in report["breaks"]
+            for each in report["left_calls"]
         ]
         if not diagnostics:
-            reason = (
-                f"{n_calls} calls run as {n_calls - sum(len(group.calls) - 1 for group in analysis.groups)} kernels"
-            )
+            n_kernels = n_calls - sum(len(group.calls) - 1 for group in analysis.groups)
+            reason = f"{n_calls} calls run as {n_kernels} kernels"
+            if n_calls == 0:
+                reason = "it calls no `ops.*`, so no kernel is made of it"
+                if self.others is None:
+                    reason += ": NumPy's own functions and operators are captured by `fuse(numpy=True)`"
             left = analysis.plan["left"]
             if left:
-                reason += f": `ops.{report['calls'][left[0][0]]}` is left alone, since {left[0][1]}"
-            line = code.co_firstlineno
-            diagnostics = [
-                Diagnostic(
-                    "PL0304",
-                    "error",
-                    reason,
-                    "call the function without `strict=True`",
-                    code.co_filename,
-                    line,
-                    1,
-                    line,
-                    1,
-                )
-            ]
+                reason += f": `{report['labels'][left[0][0]]}` is left alone, since {left[0][1]}"
+            diagnostics = [_ended_fusion(reason, without_strict, code.co_filename, code.co_firstlineno, 1)]
         raise CompileError(diagnostics, analysis.captured.explanation(), None)
+
+
+def _ended_fusion(reason: str, advice: str, file: str, line: int, column: int) -> Diagnostic:
+    """The finding that fusion ends at a place."""
+    return Diagnostic("PL0304", "error", reason, advice, file, line, column, line, column)
+
+
+def _may_be_array_later(value: Any) -> bool:
+    """True of numbers and sequences of them: other calls of the function may have an array in their place."""
+    return isinstance(value, (bool, int, float, complex, np.generic, list, tuple))
 
 
 def _literal(text: str) -> Any:

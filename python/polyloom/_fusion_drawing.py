@@ -12,7 +12,7 @@ _EDGES = ("#2f6fb2", "#3d8b40", "#c77700", "#7d4aa8", "#b83b52", "#218a8a")
 
 def drawn(report: dict[str, Any], plan: dict[str, Any]) -> str:
     """The calls from top to bottom in evaluation order, kernels as boxes around them, breaks as dashed lines."""
-    calls, lines = report["calls"], report["lines"]
+    calls, lines = report["labels"], report["lines"]
     kernel_of = {call: n for n, kernel in enumerate(report["kernels"]) for call in kernel["calls"]}
     top = 64
     place = {call: (_LEFT, top + _ROW * call) for call in range(len(calls))}
@@ -68,7 +68,7 @@ def drawn(report: dict[str, Any], plan: dict[str, Any]) -> str:
         stroke = _EDGES[kernel_of[call] % len(_EDGES)] if call in kernel_of else "#888"
         parts.append(
             f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_BOX}" rx="6" fill="#ffffff" stroke="{stroke}"/>'
-            f'<text x="{x + 12}" y="{y + 22}" font-weight="bold">ops.{escape(name)}</text>'
+            f'<text x="{x + 12}" y="{y + 22}" font-weight="bold">{escape(name)}</text>'
             f'<text x="{x + _WIDTH - 12}" y="{y + 22}" text-anchor="end" fill="#777" font-size="11">'
             f"line {lines[call]}</text>"
         )

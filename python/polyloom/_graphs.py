@@ -90,7 +90,7 @@ class _Thread(threading.local):
     def __init__(self) -> None:
         # The graph that takes launches, where the steps are recorded here.
         self.graph: Graph | None = None
-        # Of a capture by a driver: the graph, the stream that is captured, and the one that was current before.
+        # A capture by a driver has the graph, the stream that is captured, and the one that was current before.
         self.captured: tuple[Graph, Stream, Stream] | None = None
 
 

@@ -24,7 +24,7 @@ from polyloom._arrays import array
 from polyloom._compatibility import Module, checked_module_options, module_of_kernel
 from polyloom._composites import GenericComposite
 from polyloom._config import config
-from polyloom._deferral import Deferral, deferral
+from polyloom._deferral import Deferral, deferral, not_there
 from polyloom._errors import CompileError
 from polyloom._scalars import DType
 from polyloom._source_units import lines_of, parsed_lines, unit_of
@@ -61,7 +61,10 @@ def _enclosing_types(function: Callable[..., Any]) -> dict[str, Any]:
         frame = frame.f_back  # type: ignore[assignment]
     if frame is None:
         return _solved(function)
-    return {name: value for name, value in frame.f_locals.items() if _is_in_annotations(value)}
+    found = {name: value for name, value in frame.f_locals.items() if _is_in_annotations(value)}
+    # The locals of a class body are without those of the functions around it.
+    is_class_body = not frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    return _solved(function) | found if is_class_body else found
 
 
 def _is_in_annotations(value: Any) -> bool:
@@ -239,10 +242,11 @@ def _overload(kernel: _native.Kernel, types: Sequence[Any] | Mapping[str, Any] |
     try:
         return kernel.overload(types)
     except CompileError as error:
-        if config.errors != "launch":
+        missing = not_there(error)
+        if missing is None and config.errors != "launch":
             raise
         # It is compiled again where it is launched.
-        text = f"kernel '{kernel.key}' is refused where it is launched with these types: {error.msg}"
+        text = f"kernel '{kernel.key}' is refused where it is launched with these types: {missing or error.msg}"
         warnings.warn(text, SyntaxWarning, stacklevel=3)
         return kernel
 

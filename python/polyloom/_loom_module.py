@@ -13,6 +13,7 @@ import numpy as np
 from polyloom import _native
 from polyloom._arrays import array
 from polyloom._devices import DeviceLike, get_device, is_device_available
+from polyloom._structs import struct
 
 #: The programs that have said that the CPU runs them in place of the device that they prefer.
 _warned: set[tuple[str, str]] = set()
@@ -71,7 +72,7 @@ class LoomProgram:
         known = self._compiled.get(types)
         if known is None:
             kernels, elements = self._module._native.compiled(self._index, list(types))
-            known = self._compiled[types] = (dict(kernels), [_dtype(name) for name in elements])
+            known = self._compiled[types] = (dict(kernels), elements)
         return known
 
     def _chosen_device(self, args: Sequence[Any], named: DeviceLike) -> Any:
@@ -144,26 +145,30 @@ class LoomProgram:
 
 
 class LoomModule:
-    """The kernels and computations of a `.loom` file, as attributes."""
+    """The kernels, computations and structs of a `.loom` file, as attributes."""
 
     def __init__(self, path: str, text: str) -> None:
         self.__name__ = Path(path).stem
         self.__file__ = path
         self._native = _native.LoomModule(path, text)
+        self._structs: dict[str, Any] = {}
+        self._native.structs(self._add_struct)
         self._programs = {
             name: LoomProgram(self, index, name, doc) for index, (name, doc, _) in enumerate(self._native.programs())
         }
 
-    def __getattr__(self, name: str) -> LoomProgram:
-        try:
-            programs: dict[str, LoomProgram] = self.__dict__["_programs"]
-            return programs[name]
-        except KeyError:
-            known = ", ".join(self.__dict__.get("_programs", {}))
-            raise AttributeError(f"{self.__name__} has no {name!r}; it has {known}") from None
+    def _add_struct(self, name: str, fields: list[tuple[str, Any]]) -> None:
+        members = {"__annotations__": dict(fields), "__module__": self.__name__}
+        self._structs[name] = struct(type(name, (), members))
+
+    def __getattr__(self, name: str) -> Any:
+        known = {**self.__dict__.get("_structs", {}), **self.__dict__.get("_programs", {})}
+        if name not in known:
+            raise AttributeError(f"{self.__dict__.get('__name__')} has no {name!r}; it has {', '.join(known)}")
+        return known[name]
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._programs]
+        return [*super().__dir__(), *self._structs, *self._programs]
 
     def __iter__(self) -> Iterator[LoomProgram]:
         return iter(self._programs.values())
@@ -183,7 +188,7 @@ def import_module(path: str | os.PathLike[str]) -> LoomModule:
     Returns
     -------
     LoomModule
-        Its kernels and computations as attributes, which are called with arrays and numbers.
+        Its kernels and computations as attributes, which are called with arrays and numbers, and its structs.
 
     Raises
     ------
@@ -238,15 +243,6 @@ def _type_name(value: Any) -> str:
 
 def _name_of(dtype: Any) -> str:
     return str(getattr(dtype, "__name__", dtype))
-
-
-def _dtype(name: str) -> Any:
-    import polyloom
-
-    known = getattr(polyloom, name, None)
-    if known is None:
-        raise TypeError(f"results have elements of {name}, which has no type in Python")
-    return known
 
 
 def _is_scalar(dtype: Any) -> bool:

@@ -48,38 +48,66 @@ def _function(place: str) -> Any:
         if not hasattr(found, part):
             raise CommandError(f"{path} has no function `{name}`")
         found = getattr(found, part)
-    return found if FUSION in getattr(found, "__dict__", {}) else fuse(found)
+    if FUSION in getattr(found, "__dict__", {}):
+        return found
+    if not inspect.isfunction(found):
+        raise CommandError(f"`{name}` of {path} is no function of tensors, but {type(found).__name__}")
+    return fuse(found)
 
 
 def _arguments(
     function: Any, shapes: dict[str, str], dtypes: dict[str, str], numbers: dict[str, str]
 ) -> dict[str, Any]:
-    """Values for the parameters: random arrays of the shapes that are given or annotated, numbers, and defaults."""
+    """Values for the parameters: random arrays of the shapes that are given or annotated, numbers, and defaults.
+
+    `layer.w` names the entry `w` of a parameter that is a dictionary.
+    """
     generator = np.random.default_rng(1)
     found: dict[str, Any] = {}
     parameters = inspect.signature(function.__wrapped__).parameters
     for given in {**shapes, **dtypes, **numbers}:
-        if given not in parameters:
+        if given.split(".")[0] not in parameters:
             raise CommandError(f"the function has no parameter `{given}`: it has {', '.join(parameters)}")
+    for given in {**shapes, **numbers}:
+        *path, last = given.split(".")
+        entries = found
+        for part in path:
+            entries = entries.setdefault(part, {})
+            if not isinstance(entries, dict):
+                raise CommandError(f"`{given}` is an entry of `{part}`, which has a value of its own")
+        entries[last] = _number(given, numbers[given]) if given in numbers else _array(given, shapes, dtypes, generator)
     for name, parameter in parameters.items():
-        if name in numbers:
-            text = numbers[name]
-            found[name] = float(text) if any(each in text for each in ".en") else int(text)
-        elif name in shapes:
-            try:
-                shape = [int(extent) for extent in shapes[name].split("x") if extent != ""]
-                dtype = np.dtype(dtypes.get(name, "float32"))
-            except (TypeError, ValueError) as error:
-                raise CommandError(f"--shape takes NAME=4x5 and --dtype NAME=float32: {error}") from error
-            if dtype.kind == "f":
-                found[name] = generator.random(shape).astype(dtype)
-            elif dtype.kind == "b":
-                found[name] = generator.random(shape) < 0.5
-            else:
-                found[name] = generator.integers(0, 4, shape).astype(dtype)
-        elif parameter.default is inspect.Parameter.empty:
-            raise CommandError(f"`{name}` has no value: give --shape {name}=4x5, or --number {name}=2")
+        if name not in found and parameter.default is inspect.Parameter.empty:
+            raise CommandError(
+                f"`{name}` has no value: give --shape {name}=4x5 or --number {name}=2, and of a dictionary each entry, "
+                f"as --shape {name}.w=4x5"
+            )
     return found
+
+
+def _number(name: str, text: str) -> int | float:
+    try:
+        return float(text) if any(each in text for each in ".en") else int(text)
+    except ValueError:
+        raise CommandError(f"--number {name}={text}: `{text}` is no number") from None
+
+
+def _array(name: str, shapes: dict[str, str], dtypes: dict[str, str], generator: np.random.Generator) -> np.ndarray:
+    try:
+        shape = [int(extent) for extent in shapes[name].split("x") if extent != ""]
+    except ValueError:
+        raise CommandError(f"--shape {name}={shapes[name]}: a shape is written as 4x5, of one axis as 4") from None
+    if any(extent < 0 for extent in shape):
+        raise CommandError(f"--shape {name}={shapes[name]}: an extent is at least 0")
+    try:
+        dtype = np.dtype(dtypes.get(name, "float32"))
+    except TypeError:
+        raise CommandError(f"--dtype {name}={dtypes[name]}: there is no such type; `float32` is one") from None
+    if dtype.kind == "f":
+        return generator.random(shape).astype(dtype)
+    if dtype.kind == "b":
+        return generator.random(shape) < 0.5
+    return generator.integers(0, 4, shape).astype(dtype)
 
 
 def _policy(given: dict[str, Any]) -> Policy:
@@ -98,9 +126,12 @@ def plan(given: dict[str, Any]) -> None:
     function = _function(given["function"])
     values = _arguments(function, given["shapes"], given["dtypes"], given["numbers"])
     with set_policy(_policy(given)):
-        report: PlanReport = function.plan(
-            **values, measure=given["budget"] if given["measure"] else False, n_paths=given["n_paths"]
-        )
+        try:
+            report: PlanReport = function.plan(
+                **values, measure=given["budget"] if given["measure"] else False, n_paths=given["n_paths"]
+            )
+        except Exception as error:
+            raise CommandError(f"the function fails with these arguments: {type(error).__name__}: {error}") from error
     if given["json"]:
         print(json.dumps(report.json(), indent=2))
     elif given["lists"]:
@@ -157,6 +188,8 @@ def profile(given: dict[str, Any]) -> None:
         print(json.dumps({"n_done": done, "n_failed": failed, "n_measurements": traces, "seconds": round(seconds, 3)}))
     else:
         print(f"{done} computations profiled, {failed} failed, {traces} measurements in {seconds:.1f} s")
+        if done + failed == 0:
+            print("no computation waits in the database: programs enter theirs when they run with POLYLOOM_RECORD=1")
 
 
 def _import_torch() -> None:

@@ -11,7 +11,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
@@ -43,6 +43,11 @@ class Policy:
     budget : float
         The seconds that measuring one computation may take in the background.
 
+    Raises
+    ------
+    ValueError
+        If the mode is none of these, the tolerance is negative, or the budget is no positive number.
+
     Examples
     --------
     >>> import polyloom as loom
@@ -58,7 +63,7 @@ class Policy:
         backends: Iterable[Backend] | None = None,
         budget: float = 10.0,
     ) -> None:
-        if mode not in ("default", "heuristic", "fastest", "explore"):
+        if mode not in get_args(PolicyMode):
             raise ValueError(f"a policy is 'default', 'heuristic', 'fastest' or 'explore', not {mode!r}")
         if tolerance is not None and not tolerance >= 0:
             raise ValueError(f"tolerance is a number from 0 on, not {tolerance!r}")
@@ -126,6 +131,13 @@ def policy(given: PolicyMode | Policy | None = None, **options: Any) -> PolicySe
     PolicySetting
         A context that brings the policy before back when it ends.
 
+    Raises
+    ------
+    TypeError
+        If options are given without a mode, or with a `Policy`.
+    ValueError
+        As `Policy`.
+
     Examples
     --------
     >>> import polyloom as loom
@@ -137,10 +149,10 @@ def policy(given: PolicyMode | Policy | None = None, **options: Any) -> PolicySe
     """
     if given is None:
         if options:
-            raise TypeError("options are of a policy: name it first")
+            raise TypeError("options need a mode: write policy('fastest', tolerance=1e-5)")
         return PolicySetting(_current, _current)
     if isinstance(given, Policy) and options:
-        raise TypeError("a Policy has its own options")
+        raise TypeError("give options to Policy(…), not to policy(Policy(…))")
     made = given if isinstance(given, Policy) else Policy(given, **options)
     return PolicySetting(made, _set(made))
 

@@ -129,10 +129,11 @@ class TracedTensor(_native.TracedBase):
     def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         found = _FUNCTIONS.get(function)
         if found is None:
-            raise TypeError(
-                f"np.{function.__name__} is no op, and has no gradient: `polyloom.ops` has those that do\n"
-                f"  {users_line()}"
-            )
+            called = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
+            reason = "is no op, and has no gradient: `polyloom.ops` has those that do"
+            if function.__name__ in ops.__all__:
+                reason = f"is not traced for its gradient: write ops.{function.__name__}"
+            raise TypeError(f"{called} {reason}\n  {users_line()}")
         return found(*args, **named)
 
     # Operators.
@@ -398,8 +399,9 @@ class TracedTensor(_native.TracedBase):
 def _index(item: Any) -> int:
     if isinstance(item, (bool, np.bool_)) or not hasattr(item, "__index__") or getattr(item, "shape", ()) != ():
         raise TypeError(
-            f"an index is an integer, a slice, None or `...`, not {type(item).__name__}: for a choice by values write "
-            f"ops.where(condition, x, 0.0)\n  {users_line()}"
+            f"an index is an integer, a slice, None or `...`, not {type(item).__name__}: to choose elements by an "
+            "array of indices write ops.take(x, indices, axis), by truth values ops.where(condition, x, 0.0)\n"
+            f"  {users_line()}"
         )
     return operator.index(item)
 
@@ -429,6 +431,36 @@ def _axis(axis: int, n_axes: int) -> int:
 def _expanded(x: Any, axis: int) -> Any:
     axis = _axis(axis, x.ndim + 1)
     return ops.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]))
+
+
+def _taken(x: Any, indices: Any, axis: int | None = None) -> Any:
+    return ops.take(ops.reshape(x, -1), indices, 0) if axis is None else ops.take(x, indices, axis)
+
+
+def _sorted(x: Any, axis: int | None = -1) -> Any:
+    return ops.sort(ops.reshape(x, -1)) if axis is None else ops.sort(x, axis)
+
+
+def _argsorted(x: Any, axis: int | None = -1) -> Any:
+    return ops.argsort(ops.reshape(x, -1)) if axis is None else ops.argsort(x, axis)
+
+
+def _padded(x: Any, pad_width: Any, mode: str = "constant", *, constant_values: float = 0) -> Any:
+    if mode != "constant":
+        raise TypeError(
+            f"np.pad of mode {mode!r} is not traced for its gradient: ops.pad has constants\n  {users_line()}"
+        )
+    widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2))
+    return ops.pad(x, [int(width) for width in widths.ravel()], constant_values)
+
+
+def _norm(x: Any, ord: float | None = None, axis: Any = None, keepdims: bool = False) -> Any:
+    if ord is not None:
+        raise TypeError(
+            f"np.linalg.norm with ord={ord!r} is not traced for its gradient: ops.norm has the root of the sum of "
+            f"squares\n  {users_line()}"
+        )
+    return ops.norm(x, axis, keepdims)
 
 
 # NumPy's names of ops that have another one here.
@@ -462,6 +494,13 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.flip: ops.flip,
     np.tile: ops.tile,
     np.broadcast_to: ops.broadcast_to,
+    np.take: _taken,
+    np.take_along_axis: ops.take_along_axis,
+    np.sort: _sorted,
+    np.argsort: _argsorted,
+    np.einsum: ops.einsum,
+    np.pad: _padded,
+    np.linalg.norm: _norm,
     np.concatenate: ops.concat,
     np.stack: ops.stack,
     np.shape: lambda x: x.shape,

@@ -24,7 +24,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-__all__ = ["environment", "library", "run"]
+__all__ = ["environment", "findings", "library", "run"]
 
 # Stands in for NVIDIA's assembler, which some compilers insist on: its "machine code" is PTX, which the driver reads.
 _PTXAS = """#!/bin/sh
@@ -125,6 +125,26 @@ def _load() -> None:
             "NVIDIA's driver is loaded in this process already: import polyloom.gpu before what uses a GPU, or use "
             "`polyloom gpu run`"
         )
+
+
+def findings() -> list[str]:
+    """Returns what the checks have found in this process, each finding once, in the order of time.
+
+    Returns
+    -------
+    list of str
+        Empty if no program has started the driver yet.
+    """
+    driver = ctypes.CDLL("libcuda.so.1")
+    count = ctypes.c_uint(0)
+    if driver.polyloomGpuFindingCount(ctypes.byref(count)) != 0:
+        return []
+    text = ctypes.create_string_buffer(1 << 16)
+    found = []
+    for index in range(count.value):
+        if driver.polyloomGpuFinding(text, ctypes.c_uint(len(text)), ctypes.c_uint(index)) == 0:
+            found.append(text.value.decode(errors="replace"))
+    return found
 
 
 def _count(n: int, noun: str) -> str:

@@ -94,7 +94,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", required=True, help="the interpreter that has the programs' packages")
     parser.add_argument("--write", type=Path, help="the page to write")
-    parser.add_argument("--only", nargs="*", default=["triton", "race", "tinygrad", "tiny", "numba"])
+    parser.add_argument("--only", nargs="*", default=["triton", "hopper", "race", "tinygrad", "tiny", "numba"])
     given = parser.parse_args()
     rows, problems = [], []
     with tempfile.TemporaryDirectory() as sources:
@@ -108,6 +108,12 @@ def main():
                 passed, failed = checked(result[0])
                 problems += [f"triton: {result[0][-2000:]}"] * (result[1] != 0) + result[4]
                 rows.append(row(f"Triton 3.9, kernels of the tutorials' kinds{name}", result, passed, len(failed), ""))
+        if "hopper" in given.only:
+            result = program("triton_hopper.py", POLYLOOM_GPU_ARCH="sm_90", POLYLOOM_GPU_SANITIZE="all")
+            passed, failed = checked(result[0])
+            problems += [f"triton on sm_90: {result[0][-2000:]}"] * (result[1] != 0) + result[4]
+            name = "Triton 3.9 on sm_90, warp groups and tensor maps, all checks"
+            rows.append(row(name, result, passed, len(failed), ""))
         if "race" in given.only:
             result = program("triton_race.py", POLYLOOM_GPU_SANITIZE="all")
             has_line = any("triton_race.py:14: data race" in finding for finding in result[4])

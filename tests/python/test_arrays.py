@@ -209,11 +209,14 @@ def test_structs_in_arrays_keep_their_arrays():
     assert rows[0].values is None and rows[1].values.list() == [1.0, 2.0]
     assert loom.array([rows[1]], dtype=Row).list()[0].values is rows[1].values
     assert rows.numpy()["values"]["shape"][1].tolist() == [2, 0, 0, 0]
-    with pytest.raises(loom.CompileError, match="its field `values` is an array"):
+    with pytest.warns(SyntaxWarning, match="its field `values` is an array"):
 
         @loom.kernel
         def k(rows: loom.array(dtype=Row)):
             rows[0].n = 1
+
+    with pytest.raises(loom.CompileError, match="its field `values` is an array"):
+        loom.launch(k, 1, [rows])
 
 
 def test_dlpack_sees_the_same_memory():

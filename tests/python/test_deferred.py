@@ -153,6 +153,59 @@ def test_what_polyloom_does_not_have_does_not_stop_an_import(tmp_path, what):
             use()
 
 
+def test_overloads_of_what_is_not_there_stop_no_import(tmp_path):
+    text = HEAD + (
+        "from typing import Any\n"
+        "@wp.kernel\ndef k(a: wp.array(dtype=Any)):\n    t = wp.tile_load(a, shape=4)\n"
+        "made = wp.overload(k, [wp.array(dtype=wp.float32)])\n"
+    )
+    with pytest.warns(SyntaxWarning, match="kernel 'k' is refused where it is launched with these types: .*tiles"):
+        module = load(tmp_path, "absent_overload", text)
+    with pytest.raises(loom.CompileError, match=r"(?s)tiles.*-->.*\.py:\d+"):
+        loom.launch(module.made, 1, [np.zeros(1, np.float32)])
+
+
+def test_errors_that_follow_from_what_is_not_supported_yet_wait_with_it(tmp_path):
+    text = HEAD + (
+        "@wp.func\ndef swapped(x: wp.array(dtype=float), y: wp.array(dtype=float)):\n"
+        "    t = x\n    x = y\n    y = t\n    return x[0]\n"
+        "@wp.struct\nclass Pair:\n    a: wp.array(dtype=float)\n    b: wp.array(dtype=float)\n"
+        "@wp.kernel\ndef k(a: wp.array(dtype=float), n: int):\n    p = Pair()\n    p.a = a\n    p.b = a\n"
+        "    if n == 1:\n        v = p.a\n    elif n == 2:\n        v = p.b\n"
+        "    if n == 1:\n        a[0] = v[0]\n    a[0] = swapped(a, a)\n"
+    )
+    with pytest.warns(SyntaxWarning, match="'k' is refused where it is launched: .* cannot be assigned again"):
+        module = load(tmp_path, "follows", text)
+    with pytest.raises(loom.CompileError, match="cannot be assigned again"):
+        loom.launch(module.k, 1, [np.zeros(1, np.float32), 1])
+
+
+def test_errors_in_the_arguments_of_what_is_defined_later_wait_with_it(tmp_path):
+    text = HEAD + (
+        "@wp.struct\nclass Row:\n    n: int\n"
+        "@wp.kernel\ndef k(a: wp.array(dtype=int)):\n    r = Row()\n    r.n = a[0]\n    a[0] = Later.doubled(r)\n"
+        "class Later:\n    @staticmethod\n    @wp.func\n    def doubled(r: Row) -> int:\n        return r.n + r.n\n"
+    )
+    module = load(tmp_path, "arguments_later", text)
+    a = np.array([4], np.int32)
+    loom.launch(module.k, 1, [a])
+    assert a[0] == 8
+
+
+def test_a_function_without_a_body_stops_no_import(tmp_path):
+    text = HEAD + (
+        "class Topology:\n    @staticmethod\n    @wp.func\n    def n_nodes(cell: int) -> int:\n"
+        '        """Gives the number of nodes."""\n        ...\n'
+    )
+    module = load(tmp_path, "stub", text)
+
+    with pytest.raises(loom.CompileError, match="not every path through `n_nodes` returns a value"):
+
+        @loom.kernel
+        def k(a: loom.array(dtype=int)):
+            a[0] = module.Topology.n_nodes(a[0])
+
+
 def test_absent_names_say_so_where_they_are_used(tmp_path):
     import polyloom.fem
     import polyloom.optim.linear
@@ -221,6 +274,27 @@ def set_qualname(name):
         return function
 
     return change
+
+
+def test_annotations_in_a_class_of_a_function_may_name_variables_of_that():
+    def made(Handle, Row):
+        class Links:
+            @staticmethod
+            @loom.func
+            def doubled(x: Handle, rows: loom.array(dtype=Row)) -> Handle:
+                return x + x + Handle(rows.shape[0])
+
+        return Links
+
+    Links = made(loom.float64, loom.vec3)
+
+    @loom.kernel
+    def k(a: loom.array(dtype=loom.float64), rows: loom.array(dtype=loom.vec3)):
+        a[0] = Links.doubled(a[0], rows)
+
+    a = np.array([2.5])
+    loom.launch(k, 1, [a, loom.zeros(3, dtype=loom.vec3)])
+    assert a[0] == 8.0
 
 
 def test_decorators_of_the_program_may_stand_below_ours():

@@ -325,6 +325,15 @@ def test_explain_names_groups_and_reasons():
     assert "f: 2 calls, 2 groups" in text and "^^^^^" in text and "ops.multiply(x, 2)" in text
     report = f.explain(json=True)
     assert report["groups"] == [[0], [1]] and report["breaks"][0]["line"] == 3
+    namespace = loaded(
+        "def g(x, layer):\n    return ops.relu(ops.multiply(x, layer['w']))\n"
+        "def f(x, layer):\n    return ops.tanh(g(x, layer))\n"
+    )
+    strict = loom.fuse(namespace["f"], strict=True)
+    with pytest.raises(
+        loom.CompileError, match="the helper function `g`, which does something else, too: `layer\\['w'\\]`"
+    ):
+        strict(A, {"w": B})
     svg = f.graph()
     assert svg.startswith("<svg") and "ops.relu" in svg and "stroke-dasharray" in svg
 

@@ -167,6 +167,13 @@ def test_errors_are_those_of_numpy_at_their_line(expression, arguments):
     assert seen[0] == seen[1]
 
 
+def test_drawings_name_calls_as_they_are_written():
+    f = fused("def f(a):\n    return np.exp(a.T + 1.0)\n")
+    f(np.ones((2, 3), np.float32))
+    svg = f.graph()
+    assert all(f">{name}</text>" in svg for name in (".T", "+", "np.exp")) and "ops." not in svg
+
+
 def test_a_number_is_an_input_of_the_group():
     f = fused("def f(a, n):\n    k = n * 2\n    return np.exp(a) * k\n")
     for n in (3, 2.5, np.float32(2), 7):
@@ -446,3 +453,51 @@ def test_explain_names_what_stays_python():
         f"  np.cumsum (line {f.__code__.co_firstlineno + 2}) stays Python, because of its arguments",
         f"  np.dot (line {f.__code__.co_firstlineno + 3}) stays Python, because it is none of what is captured",
     ]
+
+
+def test_asarray_says_that_a_value_is_an_array():
+    @loom.fuse(numpy=True)
+    def of_entry(entries):
+        x = np.asarray(entries["x"])
+        return np.exp(x) * 2.0 + 1.0
+
+    @loom.fuse(numpy=True)
+    def of_list(rows):
+        x = np.array([*rows], dtype=np.float64)
+        return np.sqrt(x * x + 1.0)
+
+    @loom.fuse(numpy=True)
+    def written(entries):
+        x = np.asarray(entries["x"])
+        y = np.exp(x)
+        entries["x"][0] = 0.0
+        return y * x
+
+    for f, argument in ((of_entry, {"x": X}), (of_entry, {"x": [1.0, 2.0]}), (of_list, {"a": 1.0, "b": 2.0}.values())):
+        np.testing.assert_allclose(f(argument), f.__wrapped__(argument), rtol=1e-15)
+    for made, number in ((of_entry, 2), (of_list, 1)):
+        assert [len(group.calls) for group in made.groups] == [3] and n_runs(made) == number
+    ours, theirs = written({"x": X.copy()}), written.__wrapped__({"x": X.copy()})
+    assert np.array_equal(ours, theirs) and len(written.groups) != 1
+
+
+def test_explain_says_that_nothing_makes_an_argument_an_array():
+    @loom.fuse(numpy=True)
+    def f(entries):
+        return np.exp(entries["x"]) * 2.0
+
+    f({"x": X})
+    line = f.__wrapped__.__code__.co_firstlineno + 2
+    assert f"  np.exp (line {line}) stays Python, because nothing says that its argument is an array" in f.explain()
+    assert [each["line"] for each in f.explain(json=True)["left_calls"]] == [line]
+
+    strict = loom.fuse(f.__wrapped__, numpy=True, strict=True)
+    with pytest.raises(loom.CompileError, match="`np.exp` stays Python, because nothing says"):
+        strict({"x": X})
+
+    def g(x):
+        return np.exp(x) * 2.0
+
+    assert "`@loom.fuse(numpy=True)`" in loom.fuse(g).explain()
+    with pytest.raises(loom.CompileError, match="calls no `ops.*no kernel.*`fuse\\(numpy=True\\)`"):
+        loom.fuse(g, strict=True)(X)

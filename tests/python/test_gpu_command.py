@@ -96,3 +96,19 @@ def test_programs_find_the_stand_ins(tmp_path):
 def test_importing_the_module_does_the_same():
     done = subprocess.run([sys.executable, "-c", "import polyloom.gpu\n" + PROGRAM], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "Polyloom simulator, sm_86\n"), done.stderr
+
+
+def test_pytest_runs_tests_on_the_simulated_driver(tmp_path):
+    # The plugin is found by its entry point where Polyloom is installed, and by its name here.
+    body = PROGRAM.replace("sys.exit(", "pytest.exit(").replace("\n", "\n    ").replace("\n    .", "\n.")
+    (tmp_path / "test_gpu.py").write_text(
+        f"import ctypes, os, pytest, subprocess, sys\n\ndef test_races():\n    {body}\n\n"
+        "def test_nothing():\n    pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "polyloom_pytest", "-p", "no:cacheprovider", "-q", "test_gpu.py"]
+    done = subprocess.run([*command, "--polyloom-gpu"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "the GPU's checks found:" in done.stdout and "counts.cu:6: data race" in done.stdout
+    lenient = [*command, "--polyloom-gpu", "--polyloom-gpu-sanitize=no-races", "--polyloom-gpu-arch=sm_90"]
+    done = subprocess.run(lenient, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr

@@ -1,6 +1,7 @@
 """`.loom` files: modules, devices, shapes, gradients, and examples with their twins in Python."""
 
-import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -73,130 +74,139 @@ def test_mistakes_are_errors_of_the_import():
         loom.loom_module("kernel f(x: array<f32, n>) { for i in 0..n { x[i] = z } }")
 
 
-@loom.kernel
-def twin_matmul(a: loom.array2d(dtype=float), b: loom.array2d(dtype=float), c: loom.array2d(dtype=float)):
-    i, j = loom.tid()
-    total = 0.0
-    for k in range(a.shape[1]):
-        total += a[i, k] * b[k, j]
-    c[i, j] = total
+LIBRARY = """
+struct Body { position: vec3, mass: f32 }
+
+kernel dropped(n: i32, height: f32) -> bodies: array<Body, n>, ends: array<f32, 2> {
+    for i in 0..n { bodies[i] = Body(vec3(0.0, height * f32(i), 0.0), 2.0) }
+    ends[1] = height
+}
+
+kernel heavier(bodies: array<Body, n>, by: f32) -> total: array<f32, 1> {
+    for i in 0..n { bodies[i].mass *= by }
+    reduce for i in 0..n { total[0] += bodies[i].mass }
+}
+"""
 
 
-@loom.func
-def twin_normal(x: float):
-    return 0.5 * (1.0 + loom.erf(x / loom.sqrt(2.0)))
+def test_results_are_arrays_of_structs():
+    module = loom.loom_module(LIBRARY)
+    bodies, _ = module.dropped(3, 0.5, device="cpu")
+    assert bodies.dtype is module.Body or bodies.dtype._type == module.Body._type
+    np.testing.assert_array_equal(bodies.numpy()["position"][:, 1], [0, 0.5, 1])
+    np.testing.assert_array_equal(module.heavier(bodies, 2.0, device="cpu").numpy(), [12])
+    np.testing.assert_array_equal(bodies.numpy()["mass"], [4, 4, 4])
 
 
-@loom.kernel
-def twin_black_scholes(
-    spot: loom.array(dtype=float),
-    strike: loom.array(dtype=float),
-    years: loom.array(dtype=float),
-    rate: float,
-    volatility: float,
-    call: loom.array(dtype=float),
-    put: loom.array(dtype=float),
-):
-    i = loom.tid()
-    root = volatility * loom.sqrt(years[i])
-    d1 = (loom.log(spot[i] / strike[i]) + (rate + 0.5 * volatility * volatility) * years[i]) / root
-    d2 = d1 - root
-    discounted = strike[i] * loom.exp(-rate * years[i])
-    call[i] = spot[i] * twin_normal(d1) - discounted * twin_normal(d2)
-    put[i] = discounted * twin_normal(-d2) - spot[i] * twin_normal(-d1)
+def command(*arguments, folder):
+    done = subprocess.run([sys.executable, "-m", "polyloom", *arguments], cwd=folder, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
 
 
-@loom.kernel
-def twin_nbody(
-    position: loom.array(dtype=loom.vec3),
-    velocity: loom.array(dtype=loom.vec3),
-    mass: loom.array(dtype=float),
-    dt: float,
-    moved: loom.array(dtype=loom.vec3),
-    speed: loom.array(dtype=loom.vec3),
-):
-    i = loom.tid()
-    force = loom.vec3(0.0, 0.0, 0.0)
-    for j in range(position.shape[0]):
-        between = position[j] - position[i]
-        square = loom.dot(between, between) + 0.01
-        force += between * (mass[j] / (square * loom.sqrt(square)))
-    moved[i] = position[i] + (velocity[i] + force * dt) * dt
-    speed[i] = velocity[i] + force * dt
-
-
-def test_matmul_is_its_twin():
-    a, b = random(9, 17), random(17, 6)
-    c = np.zeros((9, 6), np.float32)
-    loom.launch(twin_matmul, (9, 6), [a, b, c])
-    np.testing.assert_array_equal(example("matmul")(a, b, device="cpu"), c)
-
-
-def test_black_scholes_is_its_twin():
-    spot, strike, years = 50 + 50 * random(3, 40)
-    years = years / 50
-    call, put = same_on_simulator(example("black_scholes"), spot, strike, years, 0.05, 0.2)
-    twins = np.zeros((2, 40), np.float32)
-    loom.launch(twin_black_scholes, 40, [spot, strike, years, 0.05, 0.2, twins[0], twins[1]])
-    np.testing.assert_array_equal([call, put], twins)
-
-
-def test_nbody_is_its_twin():
-    position, velocity = (loom.array(random(20, 3, seed=seed), dtype=loom.vec3) for seed in (1, 2))
-    mass = loom.array(random(20), dtype=float)
-    moved, speed = example("nbody")(position, velocity, mass, 0.1)
-    twins = [loom.zeros(20, dtype=loom.vec3) for _ in range(2)]
-    loom.launch(twin_nbody, 20, [position, velocity, mass, 0.1, *twins])
-    np.testing.assert_array_equal(moved.numpy(), twins[0].numpy())
-    np.testing.assert_array_equal(speed.numpy(), twins[1].numpy())
-
-
-def test_examples_compute_what_they_say():
-    x = random(6, 8)
-    weights = np.exp(x.astype(np.float64))
-    np.testing.assert_allclose(
-        same_on_simulator(example("softmax"), x), weights / weights.sum(1, keepdims=True), rtol=1e-5
+def test_the_command_line_runs_programs_over_arrays_of_structs(tmp_path):
+    (tmp_path / "bodies.loom").write_text(LIBRARY)
+    failed, text = command(
+        "run", "bodies.loom", "--kernel", "dropped", "--arg", "n=3", "--arg", "height=0.5", folder=tmp_path
     )
-    q, k, v = random(5, 4), random(7, 4), random(7, 3)
-    weights = np.exp(q.astype(np.float64) @ k.T)
-    expected = weights / weights.sum(1, keepdims=True) @ v
-    np.testing.assert_allclose(same_on_simulator(example("flash_attention"), q, k, v), expected, rtol=1e-5)
-    image, window = random(9, 10), random(3, 2)
-    windows = np.lib.stride_tricks.sliding_window_view(image.astype(np.float64), (3, 2))
-    np.testing.assert_allclose(
-        same_on_simulator(example("conv2d"), image, window), (windows * window).sum((2, 3)), rtol=1e-5
+    assert not failed and "bodies.mass: float32[3] 2 2 2\n" in text and "ends: float32[2] 0 0.5\n" in text, text
+    assert "bodies.position: float32[3, 3] 0 0 0 0 …" in text, text
+    arguments = ["--arg", "bodies.position=ones:4", "--arg", "bodies.mass=arange:4", "--arg", "by=2"]
+    failed, text = command("run", "bodies.loom", "--kernel", "heavier", *arguments, folder=tmp_path)
+    assert not failed and "total: float32[1] 12\n" in text and "bodies.mass: float32[4] 0 2 4 6\n" in text, text
+    failed, text = command("run", "bodies.loom", "--kernel", "heavier", *arguments[2:], folder=tmp_path)
+    assert failed and "parameter `bodies.position` has no value" in text, text
+    wrong = ["--arg", "bodies.position=ones:3", *arguments[2:]]
+    failed, text = command("run", "bodies.loom", "--kernel", "heavier", *wrong, folder=tmp_path)
+    assert failed and "arrays of one shape" in text, text
+    failed, text = command("run", "bodies.loom", "--kernel", "heavier", *arguments, "--arg", "z=1", folder=tmp_path)
+    assert failed and "`heavier` has no parameter `z`" in text, text
+
+
+FORMS = {
+    "llvm": ["obj", "asm", "llvm"],
+    "cranelift": ["obj", "asm"],
+    "nvptx": ["ptx", "llvm"],
+    "cuda": ["ptx", "cuda"],
+}
+
+
+@pytest.mark.parametrize("backend", FORMS)
+def test_every_back_end_compiles_a_file(backend, tmp_path):
+    (tmp_path / "scale.loom").write_text(
+        "kernel scale(x: array<f32, n>, a: f32) -> y: array<f32, n> { for i in 0..n { y[i] = a * x[i] } }"
     )
-    blurred = same_on_simulator(example("blur"), image)
-    inside = image[1:-1, :-2] + image[1:-1, 1:-1] + image[1:-1, 2:] + image[:-2, 1:-1] + image[2:, 1:-1]
-    np.testing.assert_allclose(blurred[1:-1, 1:-1], inside / 5, rtol=1e-5)
-    y = random(16)
-    np.testing.assert_allclose(same_on_simulator(example("scan"), y, 4)[0], np.cumsum(y, dtype=np.float64), rtol=1e-5)
-    np.testing.assert_array_equal(same_on_simulator(example("sort"), y), np.sort(y))
-    re, im, *_ = same_on_simulator(example("fft"), y, random(16, seed=3), 4)
-    np.testing.assert_allclose(re + 1j * im, np.fft.fft(y + 1j * random(16, seed=3)), rtol=1e-4, atol=1e-5)
-    counts = same_on_simulator(example("histogram"), y, 4)
-    np.testing.assert_array_equal(counts, np.histogram(y, 4, (0, 1))[0])
-    steps = same_on_simulator(example("mandelbrot"), 12, 18, 30)
-    assert steps.numpy().max() == 30 and steps.numpy().min() < 5
-    left, filled = same_on_simulator(
-        example("order_book"),
-        np.array([1, 2, 3], np.float32),
-        np.array([5, 5, 5], np.int32),
-        np.array([2, 3], np.float32),
-        np.array([7, 10], np.int32),
+    for form in FORMS[backend]:
+        out = tmp_path / f"out.{form}"
+        failed, text = command(
+            "compile", "scale.loom", "--backend", backend, "--emit", form, "-o", str(out), folder=tmp_path
+        )
+        assert not failed and out.stat().st_size > 50, text
+    missing = next(form for form in ("cpp", "hir", "ast") if form not in FORMS[backend])
+    failed, text = command("compile", "scale.loom", "--backend", backend, "--emit", missing, folder=tmp_path)
+    assert failed and f"--backend {backend} makes" in text, text
+    assert command("check", "scale.loom", folder=tmp_path) == (0, "")
+
+
+def test_sums_are_those_of_iterations_in_order():
+    module = loom.loom_module(
+        """
+        kernel sums(x: array<f32, m, n>)
+            -> rows: array<f32, m>, all: array<f32, 1>, product: array<f32, 1>, least: array<f32, n> {
+            for j in 0..n { least[j] = x[0, j] }
+            product[0] = 1.0
+            reduce for i in 0..m, j in 0..n {
+                rows[i] += x[i, j]
+            }
+            reduce for i in 0..m, j in 0..n { all[0] += x[i, j] }
+            reduce for i in 0..m, j in 0..n { product[0] *= x[i, j] }
+            reduce for i in 0..m, j in 0..n { least[j] = min(least[j], x[i, j]) }
+        }
+        """
     )
-    np.testing.assert_array_equal(filled, [7, 8])
-    np.testing.assert_array_equal(left, [0, 0, 0])
+    x = random(7, 33)
+    rows, total, product, least = same_on_simulator(module.sums, x)
+    in_order = np.add.accumulate(x, axis=1, dtype=np.float32)[:, -1]
+    np.testing.assert_array_equal(rows, in_order)
+    np.testing.assert_array_equal(total, np.add.accumulate(x.ravel(), dtype=np.float32)[-1:])
+    np.testing.assert_array_equal(product, np.multiply.accumulate(x.ravel(), dtype=np.float32)[-1:])
+    np.testing.assert_array_equal(least, x.min(0))
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.loom")), ids=lambda path: path.stem)
-def test_examples_are_imported(path):
-    module = loom.import_module(path)
-    assert list(module)
+def test_loops_under_conditions_run_where_these_hold():
+    module = loom.loom_module(
+        """
+        kernel scaled(x: array<f32, n>, a: f32) -> y: array<f32, n> {
+            if a > 0.0 { for i in 0..n { y[i] = a * x[i] } } else if a < 0.0 {
+                y[0] = 7.0
+                for i in 1..n { y[i] = -x[i] }
+            } else { for i in 0..n { y[i] = 9.0 } }
+        }
+        """
+    )
+    x = random(5)
+    np.testing.assert_array_equal(same_on_simulator(module.scaled, x, 2.0), 2 * x)
+    np.testing.assert_array_equal(same_on_simulator(module.scaled, x, -2.0), np.concatenate([[7], -x[1:]]))
+    np.testing.assert_array_equal(same_on_simulator(module.scaled, x, 0.0), np.full(5, 9))
 
 
-def test_examples_of_the_guide_are_accepted():
-    texts = re.findall(r"```loom\n(.*?)```", (FOLDER / "docs/guide/loom.md").read_text(), re.DOTALL)
-    assert len(texts) >= 7
-    for text in texts:
-        loom.loom_module(text)
+def test_gradients_of_an_example_are_those_of_its_twin():
+    from loom_twins import conv2d
+
+    image, window = conv2d.arguments(np.random.default_rng(1))
+    program = example("conv2d")
+
+    def gradients(launch):
+        arrays = [loom.array(value, dtype=float, requires_grad=True) for value in (image, window)]
+        y = loom.zeros((7, 9), dtype=float, requires_grad=True)
+        with loom.Tape() as tape:
+            launch(*arrays, y)
+        y.grad = loom.array(np.ones((7, 9), np.float32), dtype=float)
+        tape.backward()
+        return [array.grad.numpy() for array in arrays]
+
+    own = gradients(program.launch)
+    twins = gradients(lambda *arrays: loom.launch(conv2d.conv2d, (7, 9), list(arrays)))
+    for a, b in zip(own, twins, strict=True):
+        np.testing.assert_array_equal(a, b)
+    windows = np.lib.stride_tricks.sliding_window_view(image.astype(np.float64), (7, 9))
+    np.testing.assert_allclose(own[1], windows.sum((2, 3)), rtol=1e-5)

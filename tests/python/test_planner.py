@@ -94,7 +94,7 @@ def test_wrong_policies_are_refused():
         loom.Policy("fastest", tolerance=-1.0)
     with pytest.raises(ValueError, match="budget"):
         loom.Policy("explore", budget=0)
-    with pytest.raises(TypeError, match="name it first"):
+    with pytest.raises(TypeError, match=r"write policy\('fastest', tolerance=1e-5\)"):
         loom.policy(tolerance=1.0)
 
 
@@ -443,6 +443,22 @@ def test_the_command_explains_plans(database):
     }
     missing = command("explain", file, "--shape", "x=40x30")
     assert missing.returncode == 1 and "`y` has no value" in missing.stderr
+    dictionary = Path(database).parent / "dictionary.py"
+    dictionary.write_text(
+        "import polyloom as loom\nfrom polyloom import ops\n"
+        "def g(x, layer):\n    return ops.add(x, layer['w'])\n"
+        "@loom.kernel\ndef k(x: loom.array(dtype=float)):\n    x[0] = 1.0\n"
+    )
+    entries = command("explain", f"{dictionary}:g", "--shape", "x=4x5", "--shape", "layer.w=4x5")
+    assert entries.returncode == 0 and "chosen:" in entries.stdout, entries.stderr
+    for arguments, message in (
+        ([f"{dictionary}:k"], "is no function of tensors, but Kernel"),
+        ([file, "--shape", "x=40,30"], "--shape x=40,30: a shape is written as 4x5"),
+        ([file, "--shape", "x=4", "--number", "y=2q"], "`2q` is no number"),
+        ([file, "--shape", "x=4", "--shape", "y=5"], "the function fails with these arguments: ValueError"),
+    ):
+        failed = command("explain", *arguments)
+        assert failed.returncode == 1 and message in failed.stderr and "Traceback" not in failed.stderr
     assert command("explain", "program.py").returncode == 2
     assert command("explain", file.replace(":f", ":g"), *shapes).returncode == 1
 

@@ -108,10 +108,13 @@ pub fn explanation(captured: &CapturedFunction, color: bool) -> String {
             None => text.push('\n'),
         }
     }
-    for each in &captured.left_calls {
-        let line = captured.sources.get(each.span.file).map_or(1, |file| file.position(each.span.start).line);
-        let why = if each.is_known { "because of its arguments" } else { "because it is none of what is captured" };
-        let _ = writeln!(text, "  {} (line {line}) stays Python, {why}", each.label);
+    if n_calls == 0 && !report.incomplete && !captured.has_numpy {
+        text.push_str(
+            "  it calls no `ops.*`: NumPy's own functions and operators are captured by `@loom.fuse(numpy=True)`\n",
+        );
+    }
+    for each in &report.left_calls {
+        let _ = writeln!(text, "  {} (line {}) stays Python, {}", each.label, each.line, each.reason);
     }
     for each in &captured.breaks {
         text.push('\n');

@@ -99,30 +99,24 @@ pub(crate) fn run(arguments: &RunArguments, session: &Session, unit: &Arc<Source
         return Err(CommandFailure::Failed(format!("`{}` runs nothing", program.name)));
     };
     let params: Vec<&str> = program.params.iter().map(|param| &*param.name).collect();
-    if let Some(stray) = given.keys().find(|name| !params.contains(name)) {
-        let message = format!("`{}` has no parameter `{stray}`; it has {}", program.name, params.join(", "));
-        return Err(CommandFailure::Usage(message));
-    }
     let mut values: Vec<(String, LaunchArgument)> = Vec::new();
     let mut shapes = Vec::new();
     for param in &params {
-        let Some(text) = given.remove(param) else {
-            let message = format!("parameter `{param}` has no value: --arg {param}=…");
-            return Err(CommandFailure::Usage(message));
-        };
-        shapes.push(argument(first, param, text, &mut values)?);
+        shapes.push(argument(first, param, &mut given, &mut values)?);
+    }
+    if let Some(stray) = given.keys().next() {
+        let message = format!("`{}` has no parameter `{stray}`; it has {}", program.name, params.join(", "));
+        return Err(CommandFailure::Usage(message));
     }
     let bound = program.bind(&shapes).map_err(CommandFailure::Failed)?;
     for (result, shape) in program.results.iter().zip(&bound.results) {
-        let element = element_shape(first, &result.name);
-        let shape: Vec<u64> = shape.iter().copied().chain(element.iter().map(|&extent| u64::from(extent))).collect();
-        let index = first.params().names().iter().position(|name| *name == result.name);
-        let Some(Type::Array { elem, .. }) = index.and_then(|index| first.params().types().get(index)) else {
-            let message = format!("the result `{}` is an array of structs: run it from Python", result.name);
-            return Err(CommandFailure::Usage(message));
-        };
-        let zeros = ArrayValue::zeros(*elem, shape).map_err(CommandFailure::Failed)?;
-        values.push((result.name.to_string(), LaunchArgument::Array(zeros)));
+        for (name, ty) in parts(first, &result.name) {
+            let Type::Array { elem, .. } = ty else { continue };
+            let element = element_shape(first, name);
+            let extents = shape.iter().copied().chain(element.iter().map(|&extent| u64::from(extent)));
+            let zeros = ArrayValue::zeros(elem, extents.collect()).map_err(CommandFailure::Failed)?;
+            values.push((name.to_owned(), LaunchArgument::Array(zeros)));
+        }
     }
     let dim = arguments.dim.as_ref().map(|shape| shape.extents());
     let queue = queue(device).map_err(|failure| CommandFailure::Failed(failure.to_string()))?;
@@ -162,7 +156,8 @@ pub(crate) fn run(arguments: &RunArguments, session: &Session, unit: &Arc<Source
         return Err(CommandFailure::Usage(format!("--out {name}: `{name}` is no array")));
     }
     let is_written = |name: &str| {
-        program.params.iter().chain(&program.results).any(|param| *param.name == *name && param.is_written)
+        let mut params = program.params.iter().chain(&program.results);
+        params.any(|param| param.is_written && is_part(name, &param.name))
     };
     let written = arrays().filter(|(name, _)| is_written(name));
     if arguments.json {
@@ -183,48 +178,73 @@ fn element_shape(kernel: &Kernel, param: &str) -> Vec<u16> {
     }
 }
 
+/// Returns true for a parameter of a kernel, and for the fields of one that is a struct and the components of a vector.
+fn is_part(name: &str, param: &str) -> bool {
+    name.strip_prefix(param).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// The parts of a parameter, as arguments of a launch: itself, or its fields or components.
+fn parts<'k>(kernel: &'k Kernel, param: &str) -> Vec<(&'k str, Type)> {
+    let params = kernel.params();
+    let own = params.names().iter().zip(params.types()).filter(|(name, _)| is_part(name, param));
+    own.map(|(name, ty)| (&**name, *ty)).collect()
+}
+
 /// Reads an argument, and gives what shapes depend on of it.
 fn argument(
     kernel: &Kernel,
     param: &str,
-    text: &str,
+    given: &mut BTreeMap<&str, &str>,
     values: &mut Vec<(String, LaunchArgument)>,
 ) -> Result<ShapeArgument, CommandFailure> {
-    let params = kernel.params();
-    let of_it = |name: &str| name == param || name.rsplit_once('.').is_some_and(|(whole, _)| whole == param);
-    let own: Vec<(&str, Type)> = params
-        .names()
-        .iter()
-        .zip(params.types())
-        .filter(|(name, _)| of_it(name))
-        .map(|(name, ty)| (&**name, *ty))
-        .collect();
-    let [(name, ty)] = own[..] else {
+    let own = parts(kernel, param);
+    let missing = |name: &str| CommandFailure::Usage(format!("parameter `{name}` has no value: --arg {name}=…"));
+    let texts: Vec<&str> = match given.remove(param) {
+        Some(text) if own.len() == 1 => vec![text],
         // A vector or matrix is given by its components.
-        let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-        if parts.len() != own.len() {
-            let (n, given) = (own.len(), parts.len());
-            let message = format!("--arg {param}={text}: `{param}` has {n} components, {given} given");
-            return Err(CommandFailure::Usage(message));
+        Some(text) => {
+            let texts: Vec<&str> = text.split(',').map(str::trim).collect();
+            if texts.len() != own.len() {
+                let (n, given) = (own.len(), texts.len());
+                let message = format!("--arg {param}={text}: `{param}` has {n} components, {given} given");
+                return Err(CommandFailure::Usage(message));
+            }
+            texts
         }
-        for ((name, ty), part) in own.iter().zip(parts) {
-            let value = LaunchArgument::parse(name, *ty, &[], part).map_err(CommandFailure::Usage)?;
-            values.push(((*name).to_owned(), value));
+        // The fields of a struct are given one by one.
+        None => {
+            let is_vector =
+                |(name, _): &(&str, Type)| name.rsplit('.').next().is_some_and(|last| last.parse::<u32>().is_ok());
+            if own.iter().any(is_vector) && own.iter().all(|(name, _)| !given.contains_key(*name)) {
+                return Err(missing(param));
+            }
+            let texts = own.iter().map(|(name, _)| given.remove(*name).ok_or_else(|| missing(name)));
+            texts.collect::<Result<_, _>>()?
         }
-        return Ok(ShapeArgument::Other);
     };
-    let element = element_shape(kernel, param);
-    let value = LaunchArgument::parse(name, ty, &element, text).map_err(CommandFailure::Usage)?;
-    let shape = match &value {
-        LaunchArgument::Array(array) => {
-            let shape = array.shape();
-            ShapeArgument::Array(shape[..shape.len() - element.len()].to_vec())
-        }
-        LaunchArgument::Scalar(scalar, _) if scalar.is_int() => {
-            text.parse().map_or(ShapeArgument::Other, ShapeArgument::Int)
-        }
-        LaunchArgument::Scalar(..) => ShapeArgument::Other,
-    };
-    values.push((param.to_owned(), value));
+    let mut shape = ShapeArgument::Other;
+    for ((name, ty), text) in own.iter().zip(texts) {
+        let element = element_shape(kernel, name);
+        let value = LaunchArgument::parse(name, *ty, &element, text).map_err(CommandFailure::Usage)?;
+        shape = match &value {
+            LaunchArgument::Array(array) => {
+                let extents = array.shape();
+                let extents = extents[..extents.len() - element.len()].to_vec();
+                match shape {
+                    ShapeArgument::Array(known) if known != extents => {
+                        let message =
+                            format!("the fields of `{param}` are arrays of one shape, and `{name}` has another");
+                        return Err(CommandFailure::Usage(message));
+                    }
+                    _ => ShapeArgument::Array(extents),
+                }
+            }
+            LaunchArgument::Scalar(scalar, _) if scalar.is_int() && own.len() == 1 => {
+                text.parse().map_or(ShapeArgument::Other, ShapeArgument::Int)
+            }
+            LaunchArgument::Scalar(..) => shape,
+        };
+        values.push(((*name).to_owned(), value));
+    }
     Ok(shape)
 }

@@ -1,6 +1,7 @@
 //! Structs of the driver's C interface, laid out as `cuda.h` has them, and the numbers that calls pass.
 
 use crate::pointers::In;
+use crate::status::Outcome;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// An opaque handle: a context, module, function, stream, event, graph, node or pool.
@@ -77,6 +78,15 @@ pub(crate) struct LaunchConfiguration {
     pub(crate) stream: Handle,
     pub(crate) attributes: In<LaunchAttribute>,
     pub(crate) n_attributes: c_uint,
+}
+
+impl LaunchConfiguration {
+    /// Blocks of a cluster, if an attribute says how many.
+    pub(crate) fn cluster(&self) -> Outcome<Option<[u32; 3]>> {
+        let attributes = self.attributes.list(self.n_attributes as usize)?;
+        let found = attributes.iter().find(|attribute| attribute.id == launch_attribute::CLUSTER_DIMENSION);
+        Ok(found.map(LaunchAttribute::words))
+    }
 }
 
 /// `CUlaunchAttribute`. The value is a union of 64 bytes.

@@ -103,6 +103,11 @@ impl Journal {
         }
     }
 
+    /// Returns what the checks have found, in the order of time.
+    pub(crate) fn findings(&self) -> Vec<String> {
+        self.state().findings.clone()
+    }
+
     /// Writes the report, where one is wanted.
     pub(crate) fn write(&self) {
         let Some(path) = &self.report else { return };

@@ -1,7 +1,7 @@
 //! Launches of kernels: their parameters as C callers pass them, and what becomes of what the simulator says.
 
 use crate::driver::Driver;
-use crate::module::Function;
+use crate::module::{Function, PORTABLE_CLUSTER_BLOCKS};
 use crate::order::{self, MemoryAccess};
 use crate::pointers::{In, read_host};
 use crate::status::{CudaError, Outcome};
@@ -18,6 +18,8 @@ pub(crate) struct Launch {
     pub(crate) block: [u32; 3],
     pub(crate) shared_bytes: u32,
     pub(crate) cooperative: bool,
+    /// Blocks of a cluster, if the launch or the function says how many.
+    pub(crate) cluster: Option<[u32; 3]>,
     pub(crate) params: Arc<Vec<Vec<u8>>>,
 }
 
@@ -66,6 +68,7 @@ impl Launch {
             block: self.block,
             dynamic_shared_bytes: self.shared_bytes,
             cooperative: self.cooperative,
+            cluster: self.cluster.or_else(|| self.function.set_cluster()),
             params: &self.params,
             sanitize: configuration.sanitize,
             accesses: order::is_recording(),
@@ -114,6 +117,16 @@ impl Launch {
                 limits.opt_in_shared_bytes.saturating_sub(self.function.kernel.resources().static_shared_bytes),
             ));
             return Err(CudaError::INVALID_VALUE);
+        }
+        let cluster = self.cluster.or_else(|| self.function.set_cluster()).unwrap_or([1; 3]);
+        let of_cluster = cluster.iter().fold(1u32, |all, extent| all.saturating_mul(*extent));
+        if of_cluster > self.function.max_cluster_blocks() {
+            driver.journal.noted(&format!(
+                "invalid launch of kernel `{}`: a cluster of {of_cluster} blocks; more than {PORTABLE_CLUSTER_BLOCKS} need \
+                 cuFuncSetAttribute with NON_PORTABLE_CLUSTER_SIZE_ALLOWED",
+                self.function.kernel.name()
+            ));
+            return Err(CudaError::INVALID_CLUSTER_SIZE);
         }
         let threads = self.block.iter().fold(1u32, |all, extent| all.saturating_mul(*extent));
         if self.cooperative && threads <= limits.threads_per_block {
@@ -169,6 +182,7 @@ fn failure(fault: &Fault) -> Option<CudaError> {
         FindingKind::Deadlock | FindingKind::Interrupted | FindingKind::InstructionLimit => CudaError::LAUNCH_TIMEOUT,
         FindingKind::Trap if last.message.contains("assert") => CudaError::ASSERT,
         FindingKind::IllegalCall => CudaError::INVALID_PC,
+        FindingKind::InvalidTensorMap => CudaError::ILLEGAL_INSTRUCTION,
         FindingKind::StackOverflow => CudaError::HARDWARE_STACK_ERROR,
         FindingKind::InvalidLaunch => CudaError::INVALID_VALUE,
         _ => CudaError::LAUNCH_FAILED,

@@ -28,7 +28,7 @@ pub(crate) struct Function {
     pub(crate) image: Arc<LoadedImage>,
     /// Bytes of dynamic shared memory that the program has allowed, or `UNSET`.
     dynamic_shared: AtomicU32,
-    /// Attributes that the program has set and that change nothing here.
+    /// Attributes that the program has set; but for those of clusters they change nothing here.
     pub(crate) settings: Mutex<BTreeMap<u32, i32>>,
 }
 
@@ -39,6 +39,15 @@ pub(crate) static IMAGES: Registry<LoadedImage> = Registry::new();
 pub(crate) static FUNCTIONS: Registry<Function> = Registry::new();
 
 const UNSET: u32 = u32::MAX;
+
+/// The most blocks of a cluster on every device that has clusters.
+pub(crate) const PORTABLE_CLUSTER_BLOCKS: u32 = 8;
+
+/// Attributes of functions that are about clusters.
+mod cluster_attribute {
+    pub(super) const REQUIRED_EXTENTS: [u32; 3] = [11, 12, 13];
+    pub(super) const NON_PORTABLE_SIZE_ALLOWED: u32 = 14;
+}
 
 /// Limits the lines of a compiler's complaints that are told.
 const MOST_LINES: usize = 8;
@@ -110,6 +119,23 @@ impl Function {
             UNSET => without_asking.saturating_sub(self.kernel.resources().static_shared_bytes),
             bytes => bytes,
         }
+    }
+
+    /// An attribute that the program has set.
+    pub(crate) fn setting(&self, number: u32) -> Option<i32> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner).get(&number).copied()
+    }
+
+    /// Blocks of a cluster, if the program has set them for all launches.
+    pub(crate) fn set_cluster(&self) -> Option<[u32; 3]> {
+        let extents = cluster_attribute::REQUIRED_EXTENTS.map(|number| self.setting(number).unwrap_or(0));
+        extents.iter().any(|extent| *extent > 0).then(|| extents.map(|extent| extent.max(1).unsigned_abs()))
+    }
+
+    /// The most blocks that a cluster of it may have.
+    pub(crate) fn max_cluster_blocks(&self) -> u32 {
+        let allows_more = self.setting(cluster_attribute::NON_PORTABLE_SIZE_ALLOWED).is_some_and(|value| value != 0);
+        if allows_more { 2 * PORTABLE_CLUSTER_BLOCKS } else { PORTABLE_CLUSTER_BLOCKS }
     }
 
     /// Allows so much dynamic shared memory.

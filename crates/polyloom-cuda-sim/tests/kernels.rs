@@ -1,6 +1,6 @@
 //! Kernels: launches in all forms, what they find in memory, and what they print.
 
-use crate::driver::{in_child, is_child, start};
+use crate::driver::{in_child, is_child, library, start};
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUresult};
 use std::ffi::{CString, c_void};
@@ -244,4 +244,126 @@ fn what_kernels_print_comes_when_the_device_is_waited_for() {
     launch(function(load(text), "speak"), (1, 2), NO_STREAM, &[]).unwrap();
     println!("waiting");
     result::ctx::synchronize().unwrap();
+}
+
+/// Thread 0 of each block of a cluster loads its rows of a tile of four columns, and gives them to the next block's
+/// shared memory; the next block writes them to its rows of `out`.
+const RING: &str = "
+    .version 8.0
+    .target sm_90
+    .address_size 64
+    .visible .entry ring(.param .align 64 .b8 map[128], .param .u64 out) {
+        .reg .pred %p<4>; .reg .b32 %r<16>; .reg .b64 %rd<8>;
+        .shared .align 128 .b8 tile[256];
+        .shared .align 8 .b64 bar;
+        mov.u32 %r1, %cluster_ctarank; mov.u32 %r2, %cluster_nctarank; mov.u32 %r3, %ctaid.x;
+        add.u32 %r4, %r1, 1; rem.u32 %r4, %r4, %r2;
+        mov.b64 %rd1, map; cvta.param.u64 %rd1, %rd1;
+        mbarrier.init.shared.b64 [bar], 1;
+        mbarrier.arrive.expect_tx.shared.b64 _, [bar], 32;
+        shl.b32 %r5, %r3, 1; mov.u32 %r6, 0;
+        cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [tile], [%rd1, {%r6, %r5}], [bar];
+        W: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0;
+        @!%p1 bra W;
+        mov.u32 %r7, tile; mapa.shared::cluster.u32 %r8, %r7, %r4;
+        ld.shared.v4.u32 {%r9, %r10, %r11, %r12}, [tile];
+        st.shared::cluster.v4.u32 [%r8+128], {%r9, %r10, %r11, %r12};
+        ld.shared.v4.u32 {%r9, %r10, %r11, %r12}, [tile+16];
+        st.shared::cluster.v4.u32 [%r8+144], {%r9, %r10, %r11, %r12};
+        barrier.cluster.arrive.aligned;
+        barrier.cluster.wait.aligned;
+        ld.param.u64 %rd2, [out]; mul.wide.u32 %rd3, %r3, 32; add.u64 %rd2, %rd2, %rd3;
+        ld.shared.v4.u32 {%r9, %r10, %r11, %r12}, [tile+128];
+        st.global.v4.u32 [%rd2], {%r9, %r10, %r11, %r12};
+        ld.shared.v4.u32 {%r9, %r10, %r11, %r12}, [tile+144];
+        st.global.v4.u32 [%rd2+16], {%r9, %r10, %r11, %r12};
+        ret;
+    }
+";
+
+#[test]
+fn clusters_and_tensor_maps() {
+    if !is_child() {
+        let told = in_child(
+            "kernels::clusters_and_tensor_maps",
+            &[("POLYLOOM_GPU_ARCH", "sm_90"), ("POLYLOOM_GPU_SANITIZE", "all")],
+        );
+        assert!(told.contains("not all multiples of 16"), "{told}");
+        return;
+    }
+    start();
+    let device = result::device::get(0).unwrap();
+    let mut has_clusters = 0;
+    // SAFETY: the place of the result is there.
+    let asked = unsafe {
+        sys::cuDeviceGetAttribute(
+            &mut has_clusters,
+            sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH,
+            device,
+        )
+    };
+    assert_eq!((asked, has_clusters), (CUresult::CUDA_SUCCESS, 1));
+    let values: Vec<u32> = (0..32).collect();
+    let (tensor, out) = (upload(&values), upload(&[0u32; 32]));
+    let encode = |row_bytes: u64| {
+        // SAFETY: the map has 128 bytes that are all written, and the lists have as many numbers as there are axes.
+        unsafe {
+            let mut map = std::mem::zeroed::<sys::CUtensorMap>();
+            let done = sys::cuTensorMapEncodeTiled(
+                &mut map,
+                sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT32,
+                2,
+                std::ptr::with_exposed_provenance_mut(tensor as usize),
+                [4u64, 8].as_ptr(),
+                [row_bytes].as_ptr(),
+                [4u32, 2].as_ptr(),
+                [1u32, 1].as_ptr(),
+                sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+                sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
+                sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            );
+            (done, map)
+        }
+    };
+    assert_eq!(encode(12).0, CUresult::CUDA_ERROR_INVALID_VALUE);
+    let (done, map) = encode(16);
+    assert_eq!(done, CUresult::CUDA_SUCCESS);
+    let ring = function(load(RING), "ring");
+    let launch = |n_blocks: u32| {
+        let mut pointers = [map.pointer(), out.pointer()];
+        // SAFETY: the attribute's union is of plain words.
+        let mut attribute = unsafe { std::mem::zeroed::<sys::CUlaunchAttribute>() };
+        attribute.id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        attribute.value.clusterDim.x = n_blocks;
+        attribute.value.clusterDim.y = 1;
+        attribute.value.clusterDim.z = 1;
+        // SAFETY: all fields are set that matter.
+        let mut configuration = unsafe { std::mem::zeroed::<sys::CUlaunchConfig>() };
+        (configuration.gridDimX, configuration.gridDimY, configuration.gridDimZ) = (4, 1, 1);
+        (configuration.blockDimX, configuration.blockDimY, configuration.blockDimZ) = (1, 1, 1);
+        (configuration.attrs, configuration.numAttrs) = (&raw mut attribute, 1);
+        // SAFETY: the parameters are those of the function.
+        unsafe { sys::cuLaunchKernelEx(&configuration, ring, pointers.as_mut_ptr(), std::ptr::null_mut()) }
+    };
+    for n_blocks in [4, 2] {
+        assert_eq!(launch(n_blocks), CUresult::CUDA_SUCCESS);
+        let expected: Vec<u32> = (0..32)
+            .map(|i| {
+                let (block, at) = (i / 8, i % 8);
+                let before = block / n_blocks * n_blocks + (block + n_blocks - 1) % n_blocks;
+                8 * before + at
+            })
+            .collect();
+        assert_eq!(download::<u32>(out, 32), expected, "clusters of {n_blocks}");
+    }
+    assert_eq!(launch(16), CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    // Attributes of later drivers are none of this one's, so that programs take the way that it has.
+    // SAFETY: the function has this type.
+    let set_attribute =
+        unsafe { library().get::<unsafe extern "C" fn(sys::CUfunction, u32, i32) -> u32>(b"cuFuncSetAttribute") };
+    // SAFETY: the function is there.
+    let later = unsafe { (set_attribute.unwrap())(ring, 17, 3) };
+    assert_eq!(later, CUresult::CUDA_ERROR_INVALID_VALUE as u32);
+    assert_eq!(launch(3), CUresult::CUDA_ERROR_INVALID_VALUE);
 }

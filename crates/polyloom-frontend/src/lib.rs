@@ -83,7 +83,7 @@ pub use loom::program::{
     BoundProgram, BoundStage, DevicePreference, Extent, ExtentOp, LoomProgram, ProgramParam, ProgramStage,
     ShapeArgument, ShapeSymbol,
 };
-pub use loom::{ImportLoader, format_loom};
+pub use loom::{ImportLoader, format_loom, loom_of_python};
 pub use members::{library_member, package_member, python_builtin, types_member};
 pub use number::PythonNumber;
 pub use options::FrontendOptions;

@@ -178,6 +178,20 @@ impl SourceUnit {
         functions.chain(others).collect()
     }
 
+    /// The names of the structs that a `.loom` file declares, or imports by name.
+    pub fn struct_names(&self) -> Vec<String> {
+        let own = |unit: &SourceUnit| {
+            let classes = unit.body.iter().filter_map(|stmt| match stmt {
+                Stmt::ClassDef(class) => Some(class.name.to_string()),
+                _ => None,
+            });
+            classes.collect::<Vec<_>>()
+        };
+        let imported = self.loom().into_iter().flat_map(|loom| &loom.names);
+        let imported = imported.filter(|(name, from)| own(from).contains(name)).map(|(name, _)| name.clone());
+        imported.chain(own(self)).collect()
+    }
+
     /// The text and its name.
     pub fn file(&self) -> &SourceFile {
         &self.file

@@ -2,7 +2,7 @@
 
 use polyloom_frontend::{
     CompileError, FileEnvironment, FrontendOptions, LoomProgram, ShapeArgument, SourceUnit, check_file, compile_kernel,
-    compile_kernel_for, format_loom,
+    compile_kernel_for, format_loom, loom_of_python,
 };
 use polyloom_ir::{Code, SourceFile, Type};
 use std::sync::Arc;
@@ -181,6 +181,174 @@ fn iterations_that_meet_are_named() {
 }
 
 #[test]
+fn elements_of_an_anti_diagonal_do_not_meet() {
+    accept(
+        "kernel f(n: i32) -> c: array<i32, n, n> {
+            serial for d in 2..2 * n - 1 {
+                for i in max(1, d - n + 1)..=min(d - 1, n - 1) {
+                    c[i, d - i] = c[i - 1, d - i - 1] + c[i - 1, d - i] + c[i, d - i - 1]
+                }
+            }
+        }",
+    );
+    // One diagonal further is written by the iteration beside.
+    reject(
+        "kernel f(n: i32) -> c: array<i32, n, n> {
+            serial for d in 2..n { for i in 1..d { c[i, d - i] = c[i - 1, d - i + 1] } }
+        }",
+        Code::Collision,
+        &["`c["],
+    );
+}
+
+#[test]
+fn reductions_are_what_their_iterations_give_in_order() {
+    let unit = accept(
+        "kernel f(x: array<f32, m, n>, p: array<i32, m, n>) -> rows: array<f32, m>, all: array<f32, 1>, most: array<i32, 1>,
+            counts: array<i32, 8> {
+            reduce for i in 0..m, j in 0..n { rows[i] += x[i, j] }
+            reduce for i in 0..m, j in 0..n { all[0] *= x[i, j] }
+            reduce for i in 0..m, j in 0..n {
+                most[0] = max(most[0], p[i, j])
+                if x[i, j] > 0.0 { counts[p[i, j]] += 1 }
+            }
+            var sum = 0.0
+            reduce for i in 0..m { sum += rows[i] }
+            all[0] = sum
+        }",
+    );
+    let array = |shape: &[u64]| ShapeArgument::Array(shape.to_vec());
+    let bound = program(&unit, "f").bind(&[array(&[3, 4]), array(&[3, 4])]).expect("shapes agree");
+    let dims: Vec<_> = bound.launches.iter().map(|launch| launch.dim.clone().unwrap_or_default()).collect();
+    assert_eq!(dims, [vec![3], vec![1], vec![3, 4], vec![1]]);
+    let third = hir(&unit, "f_3", &[]);
+    assert!(third.contains("atomic_max") && third.contains("atomic_add"), "{third}");
+    for body in [
+        // A read of the array keeps its updates in order.
+        "reduce for i in 0..m { counts[0] += counts[1] + 1 }",
+        // Two operators do not commute.
+        "reduce for i in 0..m { counts[0] += 1; counts[0] *= 2 }",
+        "reduce for i in 0..m, j in 0..i { counts[i] += j; counts[j] += 1 }",
+    ] {
+        let unit = accept(&format!("kernel f(m: i32) -> counts: array<i32, m> {{ {body} }}"));
+        let bound = program(&unit, "f").bind(&[ShapeArgument::Int(5)]).expect("shapes agree");
+        assert_eq!(bound.launches[0].dim, Some(vec![1]), "{body}");
+    }
+    let kernel = |body: &str| format!("kernel f(x: array<f32, n>) -> y: array<f32, n> {{\n{body}\n}}\n");
+    reject(&kernel("reduce for i in 0..n { y[0] = x[i] }"), Code::Unsupported, &["combines nothing"]);
+    reject(&kernel("reduce for i in 0..n { y[0] += x[i]; break }"), Code::Unsupported, &["takes all its iterations"]);
+    accept(&kernel("for i in 0..n { reduce for j in 0..n { y[i] += x[j] } }"));
+    // Elsewhere `reduce` is a name.
+    accept(&kernel("for i in 0..n { let reduce = x[i]; y[i] = reduce }"));
+}
+
+#[test]
+fn parallel_loops_stand_under_conditions_of_parameters() {
+    let unit = accept(
+        "kernel f(x: array<f32, n>, a: f32) -> y: array<f32, n> {
+            let big = n > 4
+            if big and a > 0.0 {
+                for i in 0..n { y[i] = a * x[i] }
+            } else if a == 0.0 {
+                y[0] = 1.0
+                for i in 1..n { y[i] = x[i] }
+            } else {
+                for i in 0..n { y[i] = 2.0 }
+            }
+        }",
+    );
+    let arguments = [ShapeArgument::Array(vec![8]), ShapeArgument::Other];
+    let bound = program(&unit, "f").bind(&arguments).expect("shapes agree");
+    assert_eq!(bound.launches.len(), 4);
+    let kernel = |body: &str| format!("kernel f(x: array<f32, n>) -> y: array<f32, n> {{\n{body}\n}}\n");
+    let words = &["not known before they are launched"][..];
+    reject(&kernel("if x[0] > 0.0 { for i in 0..n { y[i] = 1.0 } }"), Code::Unsupported, words);
+    reject(&kernel("while n > 3 { for i in 0..n { y[i] = 1.0 } }"), Code::Unsupported, &["in a `while` loop"]);
+}
+
+#[test]
+fn values_outside_loops_that_read_elements_are_worked_out_once() {
+    // Otherwise every iteration would read what others write.
+    reject(
+        "fn first(x: array<f32, n>) -> f32 { return x[0] }
+        kernel f(x: array<f32, n>) { let a = first(x)\n for i in 0..n { x[i] = a } }",
+        Code::UnknownName,
+        &["set by statements outside the parallel loop"],
+    );
+    accept("kernel f(x: array<f32, n>) { let half = len(x) / 2\n for i in 0..half { x[i] = 0.0 } }");
+}
+
+#[test]
+fn annotations_stand_before_functions_or_after_their_parameters() {
+    let unit = accept(
+        "/// Twice.
+        @inline
+        fn twice(x: f32) -> f32 { return 2.0 * x }
+        /// Doubles.
+        @critical_path @workgroup(64)
+        kernel f(x: array<f32, n>) @no_allocation { for i in 0..n { x[i] = twice(x[i]) } }",
+    );
+    assert_eq!(program(&unit, "f").doc, "Doubles.");
+    let text = hir(&unit, "f", &[]);
+    assert!(text.contains("workgroup_size = (64, 1, 1)") && text.contains("critical_path"), "{text}");
+    reject("@inline\nconst N = 3\n", Code::Syntax, &["belongs to no function"]);
+}
+
+#[test]
+fn types_have_names_and_slices_have_steps() {
+    accept(
+        "type Vec5 = vector<f32, 5>
+        kernel f(x: array<f32, n>) -> y: array<f32, n> {
+            for i in 0..n {
+                let five = Vec5(1.0, 2.0, 3.0, 4.0, x[i])
+                let odd = five[1.. step 2]
+                let back = five[.. step -1]
+                let three = vec3(*odd, back[0])
+                let sum = three.x +
+                    three.y *
+                    three.z
+                y[i] = sum
+            }
+        }",
+    );
+    accept("kernel f(x: array<f32, n>) { for i in 0..n { let type = x[i]; let step = 1.0; x[i] = type + step } }");
+}
+
+#[test]
+fn type_variables_are_known_of_parts_of_arrays() {
+    accept(
+        "fn sums<T: Float>(row: array<T, n>) -> (T, T) { var sum = T(0)\n for i in 0..n { sum += row[i] }\n return sum, T(1) }
+        kernel f<T: Float>(x: array<T, m, n>) -> y: array<T, m> {
+            for i in 0..m {
+                let a, b = sums(x[i])
+                let own = zeros(shape=3, dtype=f32)
+                let c, d = sums(own)
+                y[i] = a + b + T(c)
+            }
+        }",
+    );
+}
+
+#[test]
+fn examples_are_laid_out() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/loom");
+    let mut n = 0;
+    for folder in [folder.to_owned(), format!("{folder}/library")] {
+        for entry in std::fs::read_dir(folder).expect("there are examples").flatten() {
+            if entry.path().extension().is_none_or(|extension| extension != "loom") {
+                continue;
+            }
+            let text = std::fs::read_to_string(entry.path()).expect("an example is text");
+            let name = entry.path().to_string_lossy().into_owned();
+            let tidy = format_loom(&SourceFile::new(name.as_str(), text.as_str(), 1)).expect("an example is read");
+            assert_eq!(tidy, text, "{name}");
+            n += 1;
+        }
+    }
+    assert!(n > 30);
+}
+
+#[test]
 fn the_language_has_functions_structs_generics_constants_and_imports() {
     accept(
         r#"import "other.loom"
@@ -262,6 +430,13 @@ fn mistakes_are_told_in_the_words_of_the_language() {
         ("var v: float = 1.0", Code::UnknownName, &["write `f32`"]),
         ("y[i] = squareroot(x[i])", Code::UnknownName, &["squareroot"]),
         ("for k in 4 { }", Code::Syntax, &["for k in 0..4"]),
+        ("for k in range(4) { }", Code::Syntax, &["for k in 0..4"]),
+        ("if x[i] = 0.0 { }", Code::Syntax, &["compare with `==`"]),
+        ("y[i]++", Code::Syntax, &["`++` is no operator", "+= 1"]),
+        ("float s = 0.0", Code::Syntax, &["var x = 0.0"]),
+        ("parallel for k in 0..3 { }", Code::Syntax, &["`serial for` or `reduce for`"]),
+        ("y[i] = math.sqrt(x[i])", Code::UnknownName, &["by their names alone"]),
+        ("let a = [1, 2]", Code::Syntax, &["zeros(shape=3"]),
     ];
     for (text, code, words) in all {
         reject(&body(text), code, words);
@@ -269,6 +444,7 @@ fn mistakes_are_told_in_the_words_of_the_language() {
     reject("kernel f(x) { for i in 0..n { x[i + 1] = 0.0 } }", Code::UnknownName, &["nothing says how large `n` is"]);
     reject("compute f(x) { for i in 0..n { x[i] = 0.0 } }", Code::ReturnMismatch, &["stores nothing in `out`"]);
     reject("kernel f(x: array<f32, n>, a) { for i in 0..n { x[i] = a } }", Code::MissingAnnotation, &["a: f32"]);
+    reject("kernel f(float x) { }", Code::Syntax, &["write types after names: `x: f32`"]);
     reject("def f():\n  pass\n", Code::Syntax, &["fn name"]);
     reject("import \"nothing.loom\"\n", Code::UnknownName, &["cannot be read"]);
     reject("from \"other.loom\" import twise\n", Code::UnknownName, &["did you mean `twice`?"]);
@@ -291,18 +467,29 @@ fn several_mistakes_are_told_at_once() {
     assert!(error.diagnostics.len() >= 4, "{}", error.render(false));
 }
 
+/// The examples, and texts with what they lack.
+fn texts_to_mutate() -> Vec<String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/loom");
+    let entries = std::fs::read_dir(folder).expect("there are examples").flatten().map(|entry| entry.path());
+    let mut paths: Vec<_> = entries.filter(|path| path.extension().is_some_and(|end| end == "loom")).collect();
+    paths.sort();
+    let texts = paths.iter().map(|path| std::fs::read_to_string(path).expect("an example is text"));
+    let others = "struct P { a: f32 }\nfn f<T>(x: array<T, n>, p: P) -> T {\n    var s = T(0)\n    for i in 0..n:\n        if x[i] > s: s = x[i]\n    return s\n}\ntype V = vector<f32, 5>\nkernel k(x: array<f32, n>) { serial for s in 0..3 { for i in 0..n { x[i] *= 2.0 } } reduce for i in 0..n { x[0] += x[i] } }\n";
+    texts.chain([ISSUE.to_owned(), others.to_owned()]).collect()
+}
+
+/// Mutated texts are compiled or rejected, and what is laid out stays so. `POLYLOOM_FUZZ_ITERATIONS` says how many.
 #[test]
 fn mutated_texts_neither_panic_nor_hang() {
-    let texts = [
-        ISSUE,
-        "struct P { a: f32 }\nfn f<T>(x: array<T, n>, p: P) -> T {\n    var s = T(0)\n    for i in 0..n:\n        if x[i] > s: s = x[i]\n    return s\n}\nkernel k(x: array<f32, n>) { serial for s in 0..3 { for i in 0..n { x[i] *= 2.0 } } }\n",
-    ];
+    let texts = texts_to_mutate();
+    let rounds = std::env::var("POLYLOOM_FUZZ_ITERATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000);
+    let mut slowest = std::time::Duration::ZERO;
     let pieces = [
         "{", "}", ":", "(", ")", "[", "]", "<", ">", ">>", "for", "if", "else", "\n", "    ", "..", "=", "@", "\"",
         "//", "0x", "1e", "é", "\t", ",", "fn", "compute", "in", "and", "**",
     ];
     let mut numbers = polyloom_ir::generate::Random::new(7);
-    for round in 0..4000 {
+    for round in 0..rounds {
         let mut text = texts[round % texts.len()].to_owned();
         for _ in 0..1 + numbers.bits() % 4 {
             let mut place = || text.floor_char_boundary((numbers.bits() as usize) % (text.len() + 1));
@@ -316,10 +503,18 @@ fn mutated_texts_neither_panic_nor_hang() {
                 _ => text.replace_range(a..text.ceil_char_boundary((a + 1).min(text.len())), piece),
             }
         }
+        let begun = std::time::Instant::now();
+        if let Ok(tidy) = format_loom(&SourceFile::new("test.loom", text.as_str(), 1)) {
+            let again = format_loom(&SourceFile::new("test.loom", tidy.as_str(), 1));
+            assert_eq!(again.unwrap_or_else(|error| panic!("{error}\n{text}")), tidy, "{text}");
+        }
         if let Ok(unit) = read(&text) {
             _ = check_file(&unit, &FrontendOptions::default());
         }
+        slowest = slowest.max(begun.elapsed());
     }
+    assert!(slowest.as_secs() < 60, "a text takes {slowest:?}");
+    println!("{rounds} texts, the slowest in {slowest:?}");
     for open in ["(", "[", "{", "fn f() { if a { ", "x[", "- ", "not ", "a.b(", "if a then "] {
         let text = format!("kernel f(x: array<f32, n>) {{ for i in 0..n {{ x[i] = {} }} }}", open.repeat(3000));
         assert!(read(&text).is_err());
@@ -336,4 +531,34 @@ fn formatting_is_stable_and_keeps_comments_and_meaning() {
     assert_eq!(format(untidy), tidy);
     assert_eq!(format(tidy), tidy);
     assert_eq!(format(ISSUE), ISSUE);
+}
+
+/// Random kernels that are kept in files, as `.loom`: they are compiled, and most are the same to the letter.
+#[test]
+fn python_kernels_are_what_their_loom_text_is() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/filetests/differential");
+    let (mut n_same, mut n_other, mut without) = (0, 0, Vec::new());
+    for entry in std::fs::read_dir(folder).expect("there are such files").flatten() {
+        let path = entry.path();
+        if path.extension().is_none_or(|extension| extension != "py") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a test is text").replace("check=True, ", "");
+        // `kernel` is a word of `.loom`.
+        let text = text.replace("check=True", "").replace("def kernel(", "def generated(");
+        let loom = match loom_of_python(&text) {
+            Ok(loom) => loom,
+            Err(reason) => {
+                without.push(reason);
+                continue;
+            }
+        };
+        let python = SourceUnit::parse(SourceFile::new("test.py", text.as_str(), 1)).expect("Python takes it");
+        let unit = read(&loom).unwrap_or_else(|error| panic!("{}: {error}\n{loom}", path.display()));
+        match hir(&python, "generated", &[]) == hir(&unit, "generated", &[]) {
+            true => n_same += 1,
+            false => n_other += 1,
+        }
+    }
+    assert!(n_same > 2 * n_other && n_same > without.len(), "{n_same} are the same, {n_other} not; {without:?}");
 }

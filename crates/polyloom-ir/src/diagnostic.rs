@@ -63,7 +63,7 @@ codes! {
     NoKernel = "PL0004", "no such kernel";
     /// A kernel does what its decorator rules out, or cannot be of the kind that it names.
     BrokenPromise = "PL0005", "broken promise";
-    /// What the language that a program was written for has, and the kernel language does not have yet.
+    /// Stands for what the language that a program was written for has, and the kernel language does not have yet.
     NotSupportedYet = "PL0006", "not supported yet";
     /// A value of one type where another is needed.
     TypeMismatch = "PL0101", "type mismatch";

@@ -30,6 +30,7 @@ mod occupancy;
 mod report;
 mod sanitize;
 pub mod syntax;
+mod tensor_map;
 
 pub use contents::ModuleContents;
 pub use counters::Counters;
@@ -42,3 +43,4 @@ pub use module::{
 };
 pub use occupancy::{Limiter, MULTIPROCESSORS, Occupancy};
 pub use report::{AccessedMemory, CodeSite, Fault, Finding, FindingKind, Report, ThreadPlace};
+pub use tensor_map::{TENSOR_MAP_BYTES, TensorElement, TensorMap, TensorSwizzle};

@@ -213,6 +213,8 @@ pub struct LaunchRequest<'a> {
     pub dynamic_shared_bytes: u32,
     /// True if all blocks are resident at once, and kernels find the workspace that they synchronise the grid by.
     pub cooperative: bool,
+    /// Blocks of a cluster in x, y and z, if the launch says how many: one, otherwise, or what the kernel requires.
+    pub cluster: Option<[u32; 3]>,
     /// The bytes of each parameter, little-endian.
     pub params: &'a [Vec<u8>],
     /// Holds what reports call the allocations that hold these addresses.
@@ -256,6 +258,7 @@ impl Default for LaunchRequest<'_> {
             block: [1; 3],
             dynamic_shared_bytes: 0,
             cooperative: false,
+            cluster: None,
             params: &[],
             names: &[],
             sanitize: Sanitizers::default(),

@@ -31,6 +31,8 @@ pub enum FindingKind {
     IllegalCall,
     /// A `free` of what `malloc` did not give, or for the second time.
     InvalidFree,
+    /// A copy of a tile whose tensor map is none, or is of another tensor.
+    InvalidTensorMap,
     /// Calls nested too deep.
     StackOverflow,
     /// A launch that the kernel or the device does not allow.
@@ -57,6 +59,7 @@ impl FindingKind {
             FindingKind::Trap => "trap",
             FindingKind::IllegalCall => "illegal call",
             FindingKind::InvalidFree => "invalid free",
+            FindingKind::InvalidTensorMap => "invalid tensor map",
             FindingKind::StackOverflow => "stack overflow",
             FindingKind::InvalidLaunch => "invalid launch",
             FindingKind::Interrupted => "interrupted",

@@ -3,6 +3,7 @@
 
 mod bulk;
 mod checks;
+mod cluster;
 mod constants;
 mod counting;
 mod device;
@@ -20,4 +21,6 @@ mod samples;
 mod stack;
 mod sync;
 mod syntax;
+mod tensor;
+mod warpgroup;
 mod wide;

@@ -16,7 +16,7 @@ fn errors(line: &str) -> Vec<String> {
         ".version 9.2\n.target sm_100a\n{address_size}\n.global .texref image;\n.global .surfref plane;\n\
          .extern .func (.param .b32 r) cudaLaunchDevice(.param .b64 a, .param .b32 b);\n\
          .func quad(.reg .b128 %q) {{ ret; }}\n.visible .entry k(.param .u64 out) {directive} {{\n\
-         .reg .b32 %r<16>; .reg .b64 %rd<4>; .reg .b128 %q<2>; .reg .pred %p<4>; .reg .f32 %f<8>;\n\
+         .reg .b32 %r<16>; .reg .b64 %rd<4>; .reg .b16 %h<4>; .reg .b128 %q<2>; .reg .pred %p<4>; .reg .f32 %f<8>;\n\
          .shared .align 16 .b8 tile[4096];\n{instruction}\nret;\n}}\n"
     );
     let module = match Module::parse(&text) {

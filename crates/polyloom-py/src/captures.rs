@@ -122,7 +122,7 @@ pub(crate) fn result_types<'py>(
 }
 
 /// The Python object that is a type, arrays excepted.
-fn python_type(py: Python<'_>, ty: ValueType) -> PyResult<Option<Bound<'_, PyAny>>> {
+pub(crate) fn python_type(py: Python<'_>, ty: ValueType) -> PyResult<Option<Bound<'_, PyAny>>> {
     match ty {
         ValueType::Plain(Type::Scalar(scalar)) => {
             py.import("polyloom._scalars")?.call_method1("dtype_of", (scalar.python_name(),)).map(Some)

@@ -1,6 +1,7 @@
 //! `.loom` files as Python objects: their kernels and computations, with the launches that they are.
 
 use crate::boundary::guarded;
+use crate::captures::python_type;
 use crate::errors::compile_error;
 use crate::kernel::Kernel;
 use crate::session;
@@ -21,7 +22,10 @@ pub(crate) struct LoomModule {
 type BoundLaunches = (Vec<Vec<u64>>, Vec<(usize, Option<Vec<u64>>, Vec<i32>)>);
 
 /// The kernels of a program by the index of their function, and the types of the elements of its results.
-type CompiledStages = (Vec<(usize, Kernel)>, Vec<String>);
+type CompiledStages = (Vec<(usize, Kernel)>, Vec<Py<PyAny>>);
+
+/// The fields of a struct with their types.
+type StructFields = Vec<(String, Py<PyAny>)>;
 
 /// Describes a parameter or a result: name, number of axes if it is known to be an array, and whether the program
 /// writes it.
@@ -97,11 +101,28 @@ impl LoomModule {
             let kernel = guarded(|| compile().map_err(|error| compile_error(py, &error)))?;
             if elements.is_empty() {
                 let results = kernel.arguments().iter().skip(program.params.len()).take(program.results.len());
-                elements = results.map(|argument| element_name(argument.ty)).collect();
+                elements = results.map(|argument| element_type(py, argument.ty)).collect::<PyResult<_>>()?;
             }
             kernels.push((index, Kernel::specialised(kernel)));
         }
         Ok((kernels, elements))
+    }
+
+    /// The structs that the file declares or imports by name, each with its fields; none with arrays in it. `made` is told
+    /// each before those that have it among their fields.
+    fn structs(&self, py: Python<'_>, made: &Bound<'_, PyAny>) -> PyResult<()> {
+        for name in self.unit.struct_names() {
+            let Ok(ValueType::Struct(of)) = read_type(&name, &*self.environment) else { continue };
+            let mut fields: StructFields = Vec::new();
+            for field in of.fields() {
+                let ty = python_type(py, field.ty)?.filter(|ty| !ty.is_none());
+                fields.extend(ty.map(|ty| (field.name.to_string(), ty.unbind())));
+            }
+            if fields.len() == of.fields().len() {
+                made.call1((name, fields))?;
+            }
+        }
+        Ok(())
     }
 
     /// The shapes of results and the launches of a program for arguments: the shape of an array, an integer, or
@@ -121,10 +142,15 @@ impl LoomModule {
     }
 }
 
-/// The name of an array's elements.
-fn element_name(array: ValueType) -> String {
-    match array {
-        ValueType::Plain(ty) => ty.as_any_array().map_or(ty, |(elem, _): (Type, u8)| elem).python_name(),
-        ValueType::Struct(of) | ValueType::StructArray { elem: of, .. } => of.name().to_owned(),
-    }
+/// The type of an array's elements.
+fn element_type(py: Python<'_>, array: ValueType) -> PyResult<Py<PyAny>> {
+    let elem = match array {
+        ValueType::Plain(ty) => ValueType::Plain(ty.as_any_array().map_or(ty, |(elem, _): (Type, u8)| elem)),
+        ValueType::Struct(of) | ValueType::StructArray { elem: of, .. } => ValueType::Struct(of),
+    };
+    let found = python_type(py, elem)?.filter(|ty| !ty.is_none());
+    let missing = || {
+        PyTypeError::new_err(format!("results have elements of {}, which has no type in Python", elem.python_name()))
+    };
+    found.map(Bound::unbind).ok_or_else(missing)
 }

@@ -16,7 +16,7 @@ use polyloom_graph::plan::PlanOptions;
 use polyloom_graph::reference::DenseTensor;
 use polyloom_graph::tune::TuningLimits;
 use polyloom_graph::verify_accuracy::{InputDistribution, InputDomain, make_inputs};
-use polyloom_graph::{Backend, KernelRegistry, Layout, Residence, TensorOp, parse_graph};
+use polyloom_graph::{Backend, KernelRegistry, Layout, Recipe, Residence, TensorOp, parse_graph};
 use polyloom_ir::Scalar;
 use std::sync::Barrier;
 use std::time::Duration;
@@ -298,7 +298,35 @@ fn no_parameter_of_a_kernel_changes_a_bit() {
         for variant in variants {
             assert_eq!(results(&session, &computation, &variant), expected, "{}", variant.record.recipe);
         }
+        // A recipe says what code runs, and how far its loops are unrolled.
+        for parameters in [r#"{"tier":0}"#, r#"{"tier":1}"#, r#"{"unroll":4}"#, r#"{"tier":1,"unroll":8}"#] {
+            let recipe =
+                default.record.recipe.replace(r#""step":"run""#, &format!(r#""parameters":{parameters},"step":"run""#));
+            let variant = PathCandidate::new(&Recipe::from_json(&recipe).unwrap(), 0.0, false).unwrap();
+            assert_eq!(results(&session, &computation, &variant), expected, "{parameters}");
+        }
     }
+}
+
+#[test]
+fn a_recipe_chooses_the_tier_and_the_unrolling_of_its_kernels() {
+    let session = Session::new().unwrap();
+    let graph =
+        parse_graph("%x = input \"x\" : f32[64, 50]\n%y = sum %x, axes=(1), keepdims=false\nreturn %y").unwrap();
+    let layouts = [Layout::dense(&[64, 50])];
+    let plan = |options: &PlanOptions| session.fused_plan(&graph, &layouts, options).unwrap();
+    let hints = |options: &PlanOptions| plan(options).kernels().next().unwrap().function().metadata.clone();
+    assert_eq!(
+        hints(&PlanOptions { unroll: Some(4), ..PlanOptions::default() }).hints,
+        [("unroll".into(), "4".into())]
+    );
+    assert_eq!(hints(&PlanOptions::default()).hints, []);
+    // Rows are summed by the blocks of their plan; threads that know no blocks have those of the recipe.
+    let of_blocks = PlanOptions { block_size: Some(64), ..PlanOptions::default() };
+    assert_eq!(hints(&of_blocks).workgroup_size, hints(&PlanOptions::default()).workgroup_size);
+    let square = parse_graph("%x = input \"x\" : f32[64, 50]\n%y = multiply %x, %x\nreturn %y").unwrap();
+    let plan = session.fused_plan(&square, &layouts, &of_blocks).unwrap();
+    assert_eq!(plan.kernels().next().unwrap().function().metadata.workgroup_size, Some([64, 1, 1]));
 }
 
 #[test]

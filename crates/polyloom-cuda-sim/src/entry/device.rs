@@ -62,9 +62,11 @@ fn attribute(configuration: &Configuration, number: c_uint) -> Outcome<c_int> {
         111 => int(limits.reserved_shared_bytes),
         113 | 115 => 1,
         126 => 1,
+        // Launches of clusters, and tensor maps.
+        120 | 127 => (arch.number() >= 90).into(),
         131 | 134 => -1,
         0 | 162.. => return Err(CudaError::INVALID_VALUE),
-        // Textures, clusters, tensor maps, other systems and other devices.
+        // Textures, other systems and other devices.
         _ => 0,
     })
 }

@@ -32,7 +32,7 @@ fn launch_of(params: &KernelNodeParams) -> Outcome<Work> {
     let function = crate::module::FUNCTIONS.get(handle)?;
     let values = Launch::read_params(&function, params.params, params.extra)?;
     let KernelNodeParams { grid, block, shared_bytes, .. } = *params;
-    Ok(Work::Launch(Launch { function, grid, block, shared_bytes, cooperative: false, params: values }))
+    Ok(Work::Launch(Launch { function, grid, block, shared_bytes, cooperative: false, cluster: None, params: values }))
 }
 
 fn of_v1(params: KernelNodeParamsV1) -> KernelNodeParams {

@@ -21,12 +21,12 @@ fn launch(
     shared_bytes: c_uint,
     stream: Handle,
     (params, extra): (usize, usize),
-    cooperative: bool,
+    (cooperative, cluster): (bool, Option<[u32; 3]>),
 ) -> Outcome {
     let function = crate::module::FUNCTIONS.get(function)?;
     let stream = Stream::of(context, stream)?;
     let params = Launch::read_params(&function, params, extra)?;
-    stream.submit(driver, Work::Launch(Launch { function, grid, block, shared_bytes, cooperative, params }))
+    stream.submit(driver, Work::Launch(Launch { function, grid, block, shared_bytes, cooperative, cluster, params }))
 }
 
 /// Submits a launch with attributes.
@@ -39,17 +39,13 @@ fn launch_configured(
 ) -> Outcome {
     let mut cooperative = false;
     for attribute in configuration.attributes.list(configuration.n_attributes as usize)? {
-        match attribute.id {
-            launch_attribute::COOPERATIVE => cooperative = attribute.words()[0] != 0,
-            launch_attribute::CLUSTER_DIMENSION if attribute.words().iter().any(|blocks| *blocks > 1) => {
-                driver.journal.noted("a launch asks for clusters of several blocks, which this device does not have");
-                return Err(CudaError::NOT_SUPPORTED);
-            }
-            _ => {}
+        if attribute.id == launch_attribute::COOPERATIVE {
+            cooperative = attribute.words()[0] != 0;
         }
     }
     let LaunchConfiguration { grid, block, shared_bytes, stream, .. } = *configuration;
-    launch(driver, context, function, (grid, block), shared_bytes, stream, params, cooperative)
+    let kind = (cooperative, configuration.cluster()?);
+    launch(driver, context, function, (grid, block), shared_bytes, stream, params, kind)
 }
 
 entry_points! { LAUNCH:
@@ -67,7 +63,7 @@ entry_points! { LAUNCH:
         extra: usize,
     ) [driver, context] {
         let sizes = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
-        launch(driver, &context, function, sizes, shared_bytes, stream, (params, extra), false)
+        launch(driver, &context, function, sizes, shared_bytes, stream, (params, extra), (false, None))
     }
 
     fn cuLaunchCooperativeKernel(
@@ -83,7 +79,7 @@ entry_points! { LAUNCH:
         params: usize,
     ) [driver, context] {
         let sizes = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
-        launch(driver, &context, function, sizes, shared_bytes, stream, (params, 0), true)
+        launch(driver, &context, function, sizes, shared_bytes, stream, (params, 0), (true, None))
     }
 
     fn cuLaunchKernelEx(

@@ -9,12 +9,14 @@
 mod context;
 mod copy;
 mod device;
+mod findings;
 mod graph;
 mod launch;
 mod memory;
 mod module;
 mod stream;
 mod system;
+mod tensor_map;
 mod unsupported;
 
 /// The address of an entry point.
@@ -52,12 +54,14 @@ pub(crate) fn entry_point(name: &str) -> Option<EntryAddress> {
         context::CONTEXT,
         copy::COPY,
         device::DEVICE,
+        findings::FINDINGS,
         graph::GRAPH,
         launch::LAUNCH,
         memory::MEMORY,
         module::MODULE,
         stream::STREAM,
         system::SYSTEM,
+        tensor_map::TENSOR_MAP,
         unsupported::UNSUPPORTED,
     ];
     let mut all = tables.iter().flat_map(|table| table.iter());

@@ -111,14 +111,15 @@ fn attribute(driver: &Driver, function: &Function, number: c_uint) -> Outcome<c_
         }
         6 => int(driver.configuration.arch.number().into()),
         8 => int(function.max_dynamic_shared(limits.static_shared_bytes)),
-        9 => setting(function, number).unwrap_or(-1),
-        7 | 10..=17 => setting(function, number).unwrap_or(0),
+        9 => function.setting(number).unwrap_or(-1),
+        10 => launches.needs_cluster.into(),
+        11..=13 => {
+            let required = launches.required_cluster.map_or(0, |blocks| int(blocks[number as usize - 11]));
+            function.setting(number).unwrap_or(required)
+        }
+        7 | 14 | 15 => function.setting(number).unwrap_or(0),
         _ => return Err(CudaError::INVALID_VALUE),
     })
-}
-
-fn setting(function: &Function, number: c_uint) -> Option<c_int> {
-    function.settings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&number).copied()
 }
 
 fn set_attribute(driver: &Driver, function: &Function, number: c_uint, value: c_int) -> Outcome {
@@ -132,7 +133,7 @@ fn set_attribute(driver: &Driver, function: &Function, number: c_uint, value: c_
             function.allow_dynamic_shared(bytes);
             Ok(())
         }
-        9..=17 => {
+        9..=15 => {
             let mut settings = function.settings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             settings.insert(number, value);
             Ok(())
@@ -509,18 +510,23 @@ entry_points! { MODULE:
         function: Handle,
         configuration: In<LaunchConfiguration>,
     ) [driver] {
-        let LaunchConfiguration { block, shared_bytes, .. } = configuration.get()?;
+        let configuration = configuration.get()?;
+        let LaunchConfiguration { block, shared_bytes, .. } = configuration;
         let threads = c_int::try_from(block.iter().product::<u32>()).map_err(|_| CudaError::INVALID_VALUE)?;
         let blocks = active_blocks(driver, function, threads, shared_bytes as usize)?;
-        clusters.set((blocks * polyloom_ptx::MULTIPROCESSORS) as c_int)
+        let function = crate::module::FUNCTIONS.get(function)?;
+        let asked = configuration.cluster()?.or_else(|| function.set_cluster()).or(function.kernel.limits().required_cluster);
+        let of_cluster = asked.map_or(1, |extents| extents.iter().product::<u32>()).max(1);
+        clusters.set((blocks * polyloom_ptx::MULTIPROCESSORS / of_cluster) as c_int)
     }
 
     fn cuOccupancyMaxPotentialClusterSize(
         size: Out<c_int>,
         function: Handle,
         _configuration: In<LaunchConfiguration>,
-    ) [_driver] {
-        crate::module::FUNCTIONS.get(function)?;
-        size.set(1)
+    ) [driver] {
+        let function = crate::module::FUNCTIONS.get(function)?;
+        let has_clusters = driver.configuration.arch.number() >= 90;
+        size.set(if has_clusters { function.max_cluster_blocks() as c_int } else { 1 })
     }
 }

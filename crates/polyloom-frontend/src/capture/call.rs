@@ -122,7 +122,7 @@ impl CaptureInterpreter<'_> {
         match self.table.kind(only).clone() {
             ObjectKind::Path(path) => match self.catalogue.op(&path) {
                 Some(facts) => self.call_op(range, &path, facts, arguments),
-                None if self.numpy.is_some() => match self.call_numpy_function(range, &path, arguments) {
+                None if self.numpy.is_some() => match self.call_numpy_function(range, callee, &path, arguments) {
                     Some(made) => made,
                     None => self.call_library(range, callee, &path, arguments),
                 },

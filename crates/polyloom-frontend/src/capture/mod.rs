@@ -55,7 +55,7 @@ pub use numpy_capture::NumpyCapture;
 pub use numpy_table::{NUMPY_FORMS, NumpyForm, NumpySyntax, numpy_forms_text};
 pub use result::{
     BreakCause, CaptureGuard, CaptureReport, CapturedCall, CapturedFunction, CapturedGroup, CapturedOperand,
-    ChainBreak, ChainBreakReport, ExecMoment, LeftCall,
+    ChainBreak, ChainBreakReport, ExecMoment, LeftCall, LeftCallReport, LeftCause,
 };
 
 pub use rewrite::{
@@ -194,6 +194,7 @@ fn fill(captured: &mut CapturedFunction, interpreter: &CaptureInterpreter<'_>, d
     captured.breaks = BreakExplainer { grouper: &grouper, sources: &interpreter.sources }.explain();
     (captured.rewriting, captured.escaping_views) = rewrite::plan(interpreter, &grouper, def);
     captured.left_calls = interpreter.left_calls.clone();
+    captured.has_numpy = interpreter.numpy.is_some();
     captured.guards = interpreter.guards.clone();
     for (index, call) in interpreter.timeline.calls.iter().enumerate() {
         let group = &grouper.groups[grouper.group_of[index]];

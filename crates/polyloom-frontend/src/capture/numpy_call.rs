@@ -10,13 +10,19 @@ use super::interpreter::CaptureInterpreter;
 use super::numpy_table::{NumpyForm, NumpySyntax, forms_of};
 use super::object::{ContainerKind, EXTERNAL, ObjectId, ObjectKind, ValueId};
 use super::plain::PlainUse;
-use super::result::LeftCall;
+use super::result::{LeftCall, LeftCause};
 use ruff_python_ast::{self as ast, CmpOp, Expr, Operator, UnaryOp};
 use ruff_text_size::{Ranged, TextRange};
 
 /// Functions of NumPy that make a new array, whatever they are given.
 const CREATORS: [&str; 10] =
     ["arange", "empty", "empty_like", "eye", "full", "linspace", "ones", "ones_like", "zeros", "zeros_like"];
+
+/// Functions of NumPy that make an array of whatever they are given, which may be that itself.
+const CONVERSIONS: [&str; 4] = ["array", "asarray", "ascontiguousarray", "asfortranarray"];
+
+/// The keywords of these under which the result is exactly a `numpy.ndarray`.
+const CONVERSION_KEYWORDS: [&str; 4] = ["copy", "dtype", "ndmin", "order"];
 
 impl CaptureInterpreter<'_> {
     /// True if a value is certainly an array, or a number of NumPy's.
@@ -65,6 +71,7 @@ impl CaptureInterpreter<'_> {
     pub(crate) fn call_numpy_function(
         &mut self,
         range: TextRange,
+        callee: ValueId,
         path: &str,
         arguments: &CallArguments,
     ) -> Option<ValueId> {
@@ -82,6 +89,10 @@ impl CaptureInterpreter<'_> {
         if CREATORS.contains(&name) && arguments.rest.is_empty() && arguments.keyword("out").is_none() {
             return self.create_array(range, arguments);
         }
+        let is_exact = |(keyword, _): &(String, ValueId)| CONVERSION_KEYWORDS.contains(&keyword.as_str());
+        if CONVERSIONS.contains(&name) && arguments.rest.is_empty() && arguments.keywords.iter().all(is_exact) {
+            return Some(self.convert_to_array(range, callee, arguments));
+        }
         let called = self.call_form(range, |syntax| syntax == NumpySyntax::Function, name, arguments);
         if called.is_none() {
             self.note_left_call(range, NumpySyntax::Function, name, arguments);
@@ -89,17 +100,38 @@ impl CaptureInterpreter<'_> {
         called
     }
 
-    /// Notes a call on an array that stays Python.
+    /// Calls a function that makes an array of anything: code of the program may run, and the result is an array for
+    /// certain.
+    fn convert_to_array(&mut self, range: TextRange, callee: ValueId, arguments: &CallArguments) -> ValueId {
+        let made = self.call_unknown(range, callee, arguments);
+        let objects = self.table.objects_of(made).to_vec();
+        self.array_objects.extend(objects.into_iter().filter(|&id| id != EXTERNAL));
+        self.array_values.insert(made);
+        // Nothing has to be checked for its operators to run no code.
+        self.plain_sources.insert(made, Vec::new());
+        made
+    }
+
+    /// Notes a call on arrays, or on what may be arrays, that stays Python.
     fn note_left_call(&mut self, range: TextRange, syntax: NumpySyntax, name: &str, arguments: &CallArguments) {
         let span = self.span(range);
         let is_view = self.numpy.as_ref().is_some_and(|numpy| numpy.left.contains(&span));
         let is_noted = self.left_calls.iter().any(|each| each.span == span);
-        if is_view || is_noted || !arguments.values().iter().any(|&value| self.is_array(value)) {
+        let values = arguments.values();
+        let has_array = values.iter().any(|&value| self.is_array(value));
+        let may_have_array = values.iter().any(|&value| self.table.objects_of(value).contains(&EXTERNAL));
+        let is_known = forms_of(|each| each == syntax, name).next().is_some();
+        let cause = match (is_known, has_array) {
+            (true, true) => LeftCause::Arguments,
+            (false, true) => LeftCause::NotCaptured,
+            (true, false) if may_have_array => LeftCause::MayBeNumber,
+            _ => return,
+        };
+        if is_view || is_noted {
             return;
         }
         let label = if syntax == NumpySyntax::Method { format!(".{name}") } else { format!("np.{name}") };
-        let is_known = forms_of(|each| each == syntax, name).next().is_some();
-        self.left_calls.push(LeftCall { label, span, is_known });
+        self.left_calls.push(LeftCall { label, span, cause });
     }
 
     /// Calls a function that makes a new array.

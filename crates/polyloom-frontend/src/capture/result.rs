@@ -15,12 +15,14 @@ pub struct CapturedFunction {
     pub groups: Vec<CapturedGroup>,
     /// The reasons why values that flow from call to call do not flow inside of a kernel.
     pub breaks: Vec<ChainBreak>,
-    /// The calls of NumPy on arrays that stay Python.
+    /// The calls of NumPy that stay Python, on what is an array or may be one.
     pub left_calls: Vec<LeftCall>,
     /// The objects that run-time guards must hold to be what analysis took them for.
     pub guards: Vec<CaptureGuard>,
     /// The edits that make the function run its groups.
     pub rewriting: RewritingPlan,
+    /// True if NumPy's functions, operators and methods are captured, too.
+    pub has_numpy: bool,
     /// True if analysis gave up at a limit, in which case there are no calls and the function must run as it is.
     pub is_incomplete: bool,
     /// The views that are used outside of their groups.
@@ -29,15 +31,40 @@ pub struct CapturedFunction {
     pub sources: SourceMap,
 }
 
-/// A call of NumPy on an array that is not captured.
+/// A call of NumPy that is not captured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeftCall {
     /// The call as a program writes it: `np.dot`, `.ravel`.
     pub label: String,
     /// Its place.
     pub span: Span,
-    /// True if the function or method is captured with other arguments.
-    pub is_known: bool,
+    /// Why it is left.
+    pub cause: LeftCause,
+}
+
+/// Why a call of NumPy stays Python.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeftCause {
+    /// The function or method is none of those that are captured.
+    NotCaptured,
+    /// It is captured with other arguments.
+    Arguments,
+    /// Each of its arguments may be a number as well as an array.
+    MayBeNumber,
+}
+
+impl LeftCause {
+    /// Returns a clause for users.
+    fn reason(self) -> &'static str {
+        match self {
+            LeftCause::NotCaptured => "because it is none of what is captured",
+            LeftCause::Arguments => "because of its arguments",
+            LeftCause::MayBeNumber => {
+                "because nothing says that its argument is an array: make it one by `np.asarray(…)`, or pass the array as \
+                 a parameter"
+            }
+        }
+    }
 }
 
 /// One `ops.*` call.
@@ -199,8 +226,25 @@ pub struct CaptureReport {
     pub exec_at: Vec<Option<Vec<&'static str>>>,
     /// The reasons why chains end.
     pub breaks: Vec<ChainBreakReport>,
+    /// The calls of NumPy that stay Python.
+    pub left_calls: Vec<LeftCallReport>,
     /// True if analysis gave up at a limit.
     pub incomplete: bool,
+}
+
+/// The JSON form of a call that stays Python.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+pub struct LeftCallReport {
+    /// The call as the program writes it.
+    pub label: String,
+    /// The file of the call.
+    pub file: String,
+    /// Its line, from 1.
+    pub line: u32,
+    /// Its column, from 1.
+    pub column: u32,
+    /// The reason, a clause that begins with "because".
+    pub reason: &'static str,
 }
 
 /// The JSON form of a break.
@@ -242,6 +286,13 @@ impl CapturedFunction {
             reason: each.reason.clone(),
             help: each.help.clone(),
         };
+        let report_left = |each: &LeftCall| LeftCallReport {
+            label: each.label.clone(),
+            file: self.sources.get(each.span.file).map_or_else(String::new, |file| file.name.to_string()),
+            line: line(each.span),
+            column: position(each.span).map_or(1, |position| position.column),
+            reason: each.cause.reason(),
+        };
         CaptureReport {
             function: self.name.to_string(),
             calls: self.calls.iter().map(|call| call.op.to_string()).collect(),
@@ -250,6 +301,7 @@ impl CapturedFunction {
             groups: self.groups.iter().map(|group| group.calls.clone()).collect(),
             exec_at: self.groups.iter().map(moments).collect(),
             breaks: self.breaks.iter().map(report_break).collect(),
+            left_calls: self.left_calls.iter().map(report_left).collect(),
             incomplete: self.is_incomplete,
         }
     }

@@ -105,8 +105,13 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             let mut known: Option<(Type, &str)> = None;
             for index in params {
                 let Some(parameter) = def.parameters.iter_non_variadic_params().nth(*index) else { continue };
-                let Some(SpecialisationArg::Value(ValueType::Plain(ty))) = given.get(*index) else { continue };
-                let elem = ty.as_any_array().map_or(*ty, |(elem, _)| elem);
+                let elem = match given.get(*index) {
+                    Some(SpecialisationArg::Value(ValueType::Plain(ty)) | SpecialisationArg::View(ty, _)) => {
+                        ty.as_any_array().map_or(*ty, |(elem, _)| elem)
+                    }
+                    Some(SpecialisationArg::Own(array, _)) => array.elem,
+                    _ => continue,
+                };
                 match known {
                     None => known = Some((elem, parameter.parameter.name.as_str())),
                     Some((same, _)) if same == elem => {}

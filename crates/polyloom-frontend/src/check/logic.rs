@@ -99,6 +99,9 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 CmpOp::GtE => Op::Ge,
                 CmpOp::Is | CmpOp::IsNot | CmpOp::In | CmpOp::NotIn => {
                     let help = match operator {
+                        CmpOp::Is | CmpOp::IsNot if compare.comparators[i].is_none_literal_expr() => {
+                            "an array parameter that got `None` is false: `if x:`"
+                        }
                         CmpOp::Is => "compare values with `==`",
                         CmpOp::IsNot => "compare values with `!=`",
                         _ => "compare with each value: `x == 1 or x == 2`",

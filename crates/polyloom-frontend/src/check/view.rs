@@ -173,10 +173,17 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
 
     /// True if a call of this makes an array of the kernel's own.
     pub(super) fn is_zeros(&mut self, path: &[&'a str]) -> bool {
-        path.last() == Some(&"zeros")
-            && !self.is_variable(path[0])
-            && matches!(self.capture(&path[..path.len() - 1]), Some(crate::environment::CapturedMeaning::Module(module))
-                if crate::package_names::PACKAGES.contains(&&*module))
+        if path.last() != Some(&"zeros") || self.is_variable(path[0]) {
+            return false;
+        }
+        match &path[..path.len() - 1] {
+            // Every `.loom` file knows it by its name, unless it has a function of that name.
+            [] => self.unit.is_loom() && self.unit.find("zeros").is_none(),
+            of => {
+                matches!(self.capture(of), Some(crate::environment::CapturedMeaning::Module(module))
+                    if crate::package_names::PACKAGES.contains(&&*module))
+            }
+        }
     }
 
     /// Gives a name an array of the kernel's own, which `value` is the vector of.

@@ -83,6 +83,24 @@ impl Polynomial {
         Some((coefficient, rest))
     }
 
+    /// The polynomial in which a name has a value; `None` if the name is there in a power.
+    fn substituted(&self, name: &str, value: &Polynomial) -> Option<Polynomial> {
+        let (coefficient, rest) = self.split(name)?;
+        Some(rest.plus(&coefficient.times(value)?))
+    }
+
+    /// A name of those that vary, with the value that makes this polynomial 0; `None` if no name stands alone.
+    fn solved(&self, varies: &dyn Fn(&str) -> bool) -> Option<(String, Polynomial)> {
+        self.names().filter(|name| varies(name)).find_map(|name| {
+            let (coefficient, rest) = self.split(name)?;
+            match coefficient.as_constant()? {
+                1 => Some((name.to_owned(), rest.scaled(-1))),
+                -1 => Some((name.to_owned(), rest)),
+                _ => None,
+            }
+        })
+    }
+
     /// The polynomial in which one name stands for another.
     pub(super) fn renamed(&self, rename: &dyn Fn(&str) -> Option<String>) -> Polynomial {
         let mut renamed = Polynomial::default();
@@ -130,6 +148,18 @@ impl Polynomial {
             sum = sum.checked_add(product)?;
         }
         Some(sum)
+    }
+}
+
+/// Follows from equations, each of which says that a polynomial is 0: names that stand alone in one are replaced in the
+/// others by what they are equal to.
+pub(super) fn eliminated(equations: &[Polynomial], varies: &dyn Fn(&str) -> bool) -> Vec<Polynomial> {
+    let mut open = equations.to_vec();
+    loop {
+        let solved = open.iter().enumerate().find_map(|(at, equation)| Some((at, equation.solved(varies)?)));
+        let Some((at, (name, value))) = solved else { return open };
+        open.swap_remove(at);
+        open = open.iter().filter_map(|equation| equation.substituted(&name, &value)).collect();
     }
 }
 

@@ -39,11 +39,17 @@ pub fn format_loom(file: &SourceFile) -> Result<String, CompileError> {
         let id = sources.add(file.clone());
         return Err(rejected(id, errors, sources));
     }
-    let piece_of = |token: &LoomToken| TextPiece {
-        start: token.range.start().to_usize(),
-        end: token.range.end().to_usize(),
-        begins_line: token.begins_line,
-        token: Some(*token),
+    let words: FxHashSet<u32> = tree.words.iter().copied().collect();
+    let piece_of = |token: &LoomToken| {
+        // A name that is a word of the language here is spaced as one.
+        let is_word = words.contains(&token.range.start().to_u32());
+        let kind = if is_word { TokenKind::Keyword(Keyword::In) } else { token.kind };
+        TextPiece {
+            start: token.range.start().to_usize(),
+            end: token.range.end().to_usize(),
+            begins_line: token.begins_line,
+            token: Some(LoomToken { kind, ..*token }),
+        }
     };
     let tokens = lexed.tokens.iter().filter(|token| token.kind != TokenKind::End).map(piece_of);
     let comments = lexed.comments.iter().map(|comment| TextPiece {
@@ -147,7 +153,7 @@ fn line_depth(
 fn is_unary(pieces: &[TextPiece], at: usize, back: usize) -> bool {
     let mut before = pieces[..at].iter().rev().filter_map(|piece| piece.token).skip(back - 1);
     let Some(operator) = before.next() else { return false };
-    let is_sign = matches!(operator.kind, TokenKind::Symbol("-" | "+" | "~"));
+    let is_sign = matches!(operator.kind, TokenKind::Symbol("-" | "+" | "~" | "*"));
     is_sign && before.next().is_none_or(|operand| !operand.kind.ends_operand() || operator.begins_line)
 }
 

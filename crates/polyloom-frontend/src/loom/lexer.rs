@@ -183,7 +183,7 @@ impl Lexer<'_> {
         let suffix = rest[..length].to_owned();
         self.at += length;
         if !suffix.is_empty() && super::types::scalar(&suffix).is_none() {
-            let help = "a number may end with its type, as `1.0f64` does";
+            let help = "a number may end with its type: `1.0f32`, `1u8`";
             self.error(start, format!("`{suffix}` is no type of a number"), help);
         }
         self.push(kind, start);

@@ -14,12 +14,14 @@
 mod affine;
 mod elaborate;
 mod format;
+mod from_python;
 mod kind;
 mod lexer;
 mod parallel;
 mod parse;
 pub(crate) mod program;
 mod python_nodes;
+mod reduction;
 mod syntax;
 mod token;
 mod types;
@@ -28,6 +30,7 @@ mod wording;
 
 pub(crate) use elaborate::{ANY, ElaboratedFunction};
 pub use format::format_loom;
+pub use from_python::loom_of_python;
 pub(crate) use python_nodes::PACKAGE;
 pub(crate) use types::scalar;
 pub use unit::ImportLoader;

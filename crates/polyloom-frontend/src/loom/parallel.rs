@@ -4,12 +4,14 @@
 //! Subscripts are polynomials in the indices of the parallel loop, those of loops in it, and names that are the same in
 //! all iterations. Two accesses by different iterations meet only if all their subscripts are equal. From an equation
 //! `c·i + r = c·i' + r'`, in which everything that may differ in `r' − r` is less than `c` in size, follows `i = i'`,
-//! and with that the next equation may say more; if all indices are equal in the end, it was one iteration. That proves
-//! `y[i]`, `y[i, j]`, `y[i * n + j]` for `j` below `n`, `y[2 * i + 1]` beside `y[2 * i]`, and their like.
+//! and with that the next equation may say more; if all indices are equal in the end, it was one iteration. Indices that
+//! stand alone in an equation are also replaced in the others, which then may contradict each other. That proves `y[i]`,
+//! `y[i, j]`, `y[i * n + j]` for `j` below `n`, `y[2 * i + 1]` beside `y[2 * i]`, `y[i, n - i]` beside
+//! `y[i - 1, n - i - 1]`, and their like.
 //!
 //! Small extents are tried where the proof fails, until two iterations meet, which the error then names.
 
-use super::affine::{Polynomial, polynomial};
+use super::affine::{Polynomial, eliminated, polynomial};
 use super::syntax::{Block, Expr, ExprKind, ForLoop, Stmt, StmtKind, walk_expr};
 use ruff_text_size::TextRange;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -302,7 +304,7 @@ impl<'a> AccessCollector<'a> {
                     }
                 }
             }
-            ExprKind::Member(of, _) | ExprKind::Unary(_, of) => self.reads(of),
+            ExprKind::Member(of, _) | ExprKind::Unary(_, of) | ExprKind::Spread(of) => self.reads(of),
             ExprKind::Index(of, indices) => {
                 self.reads(of);
                 indices.iter().for_each(|index| self.reads(index));
@@ -317,7 +319,7 @@ impl<'a> AccessCollector<'a> {
             }
             ExprKind::Logic(_, terms) | ExprKind::Tuple(terms) => terms.iter().for_each(|term| self.reads(term)),
             ExprKind::Select(parts) => parts.iter().for_each(|part| self.reads(part)),
-            ExprKind::Range(start, end) => [start, end].into_iter().flatten().for_each(|bound| self.reads(bound)),
+            ExprKind::Range(bounds) => bounds.iter().flatten().for_each(|bound| self.reads(bound)),
             _ => {}
         }
     }
@@ -351,7 +353,7 @@ struct IterationMeeting<'a> {
 impl IterationMeeting<'_> {
     /// Returns true if it is proved that no two different iterations make these accesses to one element.
     fn is_impossible(&self, access: &ElementAccess, other: &ElementAccess) -> bool {
-        // Of the other access all indices are those of another iteration.
+        // All indices of the other access are those of another iteration.
         let varies = |name: &str| name.contains('#');
         let primed = |name: &str| varies(name).then(|| format!("{name}'"));
         let prime = |range: &IndexRange| IndexRange {
@@ -380,6 +382,7 @@ impl IterationMeeting<'_> {
                 equations.push(left.minus(&right.renamed(&primed)));
             }
         }
+        equations.extend(eliminated(&equations, &varies));
         let mut open: Vec<&str> = self.indices.iter().map(|range| range.name.as_str()).collect();
         loop {
             let never = equations.iter().any(|equation| {

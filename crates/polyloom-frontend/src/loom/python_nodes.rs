@@ -91,13 +91,18 @@ pub(super) fn dictionary(items: Vec<(&str, Expr)>, range: TextRange) -> Expr {
     Expr::Dict(ast::ExprDict { node_index: AtomicNodeIndex::NONE, range, items: items.collect() })
 }
 
-pub(super) fn slice(lower: Option<Expr>, upper: Option<Expr>, range: TextRange) -> Expr {
+pub(super) fn starred(value: Expr, range: TextRange) -> Expr {
+    let value = Box::new(value);
+    Expr::Starred(ast::ExprStarred { node_index: AtomicNodeIndex::NONE, range, value, ctx: ExprContext::Load })
+}
+
+pub(super) fn slice(lower: Option<Expr>, upper: Option<Expr>, step: Option<Expr>, range: TextRange) -> Expr {
     Expr::Slice(ast::ExprSlice {
         node_index: AtomicNodeIndex::NONE,
         range,
         lower: lower.map(Box::new),
         upper: upper.map(Box::new),
-        step: None,
+        step: step.map(Box::new),
     })
 }
 

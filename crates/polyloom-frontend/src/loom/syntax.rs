@@ -13,6 +13,8 @@ pub(crate) struct LoomFile {
     pub(crate) layout: Vec<(u32, u32)>,
     /// The brackets `<` and `>` of types.
     pub(crate) angles: Vec<u32>,
+    /// Names that are words of the language where they stand: `step`, `reduce`.
+    pub(crate) words: Vec<u32>,
 }
 
 /// A name with its place.
@@ -27,6 +29,7 @@ pub(crate) struct Ident {
 pub(crate) enum Item {
     Import(Import),
     Constant(Constant),
+    Alias(TypeAlias),
     Struct(StructItem),
     Function(Box<FunctionItem>),
 }
@@ -47,6 +50,14 @@ pub(crate) struct Constant {
     pub(crate) name: Ident,
     pub(crate) ty: Option<TypeExpr>,
     pub(crate) value: Expr,
+    pub(crate) range: TextRange,
+}
+
+/// `type Name = type`.
+#[derive(Debug)]
+pub(crate) struct TypeAlias {
+    pub(crate) name: Ident,
+    pub(crate) ty: TypeExpr,
     pub(crate) range: TextRange,
 }
 
@@ -175,6 +186,8 @@ pub(crate) struct ForLoop {
     pub(crate) annotations: Vec<Annotation>,
     /// True after `serial`.
     pub(crate) is_serial: bool,
+    /// The place of `reduce`, if the loop begins with it.
+    pub(crate) reduce: Option<TextRange>,
     pub(crate) indices: Vec<LoopIndex>,
     pub(crate) body: Block,
     /// The place of `for` and its indices.
@@ -232,8 +245,10 @@ pub(crate) enum ExprKind {
     Logic(bool, Vec<Expr>),
     /// `if cond then a else b`.
     Select(Box<[Expr; 3]>),
-    /// `a..b` among indices.
-    Range(Option<Box<Expr>>, Option<Box<Expr>>),
+    /// `a..b step c` among indices.
+    Range([Option<Box<Expr>>; 3]),
+    /// `*v` among arguments: its components.
+    Spread(Box<Expr>),
     Tuple(Vec<Expr>),
     /// Rejected.
     Error,
@@ -289,7 +304,7 @@ impl Expr {
 pub(crate) fn walk_expr<'a>(expr: &'a Expr, visit: &mut dyn FnMut(&'a Expr)) {
     visit(expr);
     match &expr.kind {
-        ExprKind::Member(of, _) | ExprKind::Unary(_, of) => walk_expr(of, visit),
+        ExprKind::Member(of, _) | ExprKind::Unary(_, of) | ExprKind::Spread(of) => walk_expr(of, visit),
         ExprKind::Index(of, indices) => {
             walk_expr(of, visit);
             indices.iter().for_each(|index| walk_expr(index, visit));
@@ -308,15 +323,29 @@ pub(crate) fn walk_expr<'a>(expr: &'a Expr, visit: &mut dyn FnMut(&'a Expr)) {
         }
         ExprKind::Logic(_, terms) | ExprKind::Tuple(terms) => terms.iter().for_each(|term| walk_expr(term, visit)),
         ExprKind::Select(parts) => parts.iter().for_each(|part| walk_expr(part, visit)),
-        ExprKind::Range(start, end) => {
-            [start, end].into_iter().flatten().for_each(|bound| walk_expr(bound, visit));
-        }
+        ExprKind::Range(bounds) => bounds.iter().flatten().for_each(|bound| walk_expr(bound, visit)),
         ExprKind::Int(..)
         | ExprKind::Float(..)
         | ExprKind::Bool(_)
         | ExprKind::Text(_)
         | ExprKind::Name(_)
         | ExprKind::Error => {}
+    }
+}
+
+/// Returns true if two expressions are written alike, except for their places.
+pub(crate) fn same_text(a: &Expr, b: &Expr) -> bool {
+    let all = |a: &[Expr], b: &[Expr]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_text(a, b));
+    match (&a.kind, &b.kind) {
+        (ExprKind::Int(a, of), ExprKind::Int(b, other)) => (a, of) == (b, other),
+        (ExprKind::Name(a), ExprKind::Name(b)) => a == b,
+        (ExprKind::Member(of, a), ExprKind::Member(other, b)) => a.name == b.name && same_text(of, other),
+        (ExprKind::Index(of, a), ExprKind::Index(other, b)) => same_text(of, other) && all(a, b),
+        (ExprKind::Unary(op, a), ExprKind::Unary(other, b)) => op == other && same_text(a, b),
+        (ExprKind::Binary(op, a, b), ExprKind::Binary(other, c, d)) => {
+            op == other && same_text(a, c) && same_text(b, d)
+        }
+        _ => false,
     }
 }
 
@@ -356,4 +385,23 @@ pub(crate) fn walk_block<'a>(block: &'a Block, visit: &mut dyn FnMut(&'a Stmt)) 
         visit(statement);
         blocks_of(statement).into_iter().for_each(|inner| walk_block(inner, visit));
     }
+}
+
+/// Functions that give a thread its number, which the kernels of other languages begin with.
+const THREAD_NUMBERS: [&str; 6] = ["tid", "thread_idx", "block_idx", "block_dim", "lane_id", "warp_id"];
+
+/// Returns true if a block asks for the number of its thread. `is_own` says which names are functions of the file.
+pub(crate) fn asks_for_thread(block: &Block, is_own: &dyn Fn(&str) -> bool) -> bool {
+    let mut asks = false;
+    walk_block(block, &mut |statement| {
+        for expr in expressions_of(statement) {
+            walk_expr(expr, &mut |part| {
+                if let ExprKind::Call { function, .. } = &part.kind {
+                    let name = function.as_name().unwrap_or_default();
+                    asks |= THREAD_NUMBERS.contains(&name) && !is_own(name);
+                }
+            });
+        }
+    });
+    asks
 }

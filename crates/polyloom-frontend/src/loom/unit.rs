@@ -4,6 +4,7 @@ use super::elaborate::{ElaboratedFile, elaborate};
 use super::lexer::lex;
 use super::parse::{SyntaxError, parse};
 use super::program::LoomProgram;
+use super::reduction;
 use super::syntax::{Import, Item};
 use crate::error::CompileError;
 use crate::source::SourceUnit;
@@ -51,7 +52,10 @@ pub(crate) fn read(
         return Err(CompileError { diagnostics: vec![diagnostic], sources });
     }
     let lexed = lex(&file.text);
-    let (tree, errors) = parse(&file.text, &lexed);
+    let (mut tree, mut errors) = parse(&file.text, &lexed);
+    if errors.is_empty() {
+        errors = reduction::rewrite(&mut tree);
+    }
     if !errors.is_empty() {
         return Err(rejected(id, errors, sources));
     }

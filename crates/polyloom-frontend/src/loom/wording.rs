@@ -8,7 +8,12 @@ use polyloom_ir::{Diagnostic, Scalar};
 use rustc_hash::FxHashMap;
 
 /// Maps what the checker says to write to what to write here.
-const HELP: [(&str, &str); 12] = [
+const HELP: [(&str, &str); 14] = [
+    ("write `import math` at the top of the file", "builtins are called by their names alone: `sqrt(x)`"),
+    (
+        "before its use, or define it outside the kernel",
+        "by `let` or `var` before its use, or by `const` outside functions",
+    ),
     ("write `for i in range(n):`", "write `for i in 0..n`"),
     ("unpack it: `a, b = …`", "unpack it: `let a, b = …`"),
     ("write a plain string; print values with `print(…)` before the `assert`", "write a text in quotes"),

@@ -16,10 +16,22 @@ pub struct PlanOptions {
     pub gpu: Option<Arch>,
     /// The tiles of products; chosen by the sizes of each if there are none.
     pub tile_shape: Option<TileShape>,
+    /// The number of turns of an inner loop that become one; chosen by the compiler if there is none.
+    pub unroll: Option<u32>,
+    /// The number of threads of a block on a GPU, of kernels whose threads know no blocks; chosen by the device if there is none.
+    pub block_size: Option<u32>,
 }
 
 impl Default for PlanOptions {
     fn default() -> PlanOptions {
-        PlanOptions { float_mode: FloatMode::Strict, n_workers: 2, vector_bytes: 64, gpu: None, tile_shape: None }
+        PlanOptions {
+            float_mode: FloatMode::Strict,
+            n_workers: 2,
+            vector_bytes: 64,
+            gpu: None,
+            tile_shape: None,
+            unroll: None,
+            block_size: None,
+        }
     }
 }

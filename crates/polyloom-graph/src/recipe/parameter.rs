@@ -39,6 +39,8 @@ impl KernelParameters {
             tile_shape: self.tile.or(options.tile_shape),
             vector_bytes: self.vector_bytes.unwrap_or(options.vector_bytes),
             n_workers: self.threads.unwrap_or(options.n_workers),
+            unroll: self.unroll.or(options.unroll),
+            block_size: self.block_size.or(options.block_size),
             ..*options
         }
     }
@@ -64,7 +66,7 @@ impl KernelParameters {
             .or_else(|| self.vector_bytes.and_then(|bytes| power("vector_bytes", bytes)))
             .or_else(|| self.threads.and_then(|threads| outside("threads", threads, 1, 1 << 16)))
             .or_else(|| self.block_size.and_then(block))
-            .or_else(|| self.unroll.and_then(|unroll| outside("unroll", unroll, 1, 1024)))
+            .or_else(|| self.unroll.and_then(|unroll| outside("unroll", unroll, 1, 64)))
             .or_else(|| self.tier.and_then(|tier| outside("tier", tier.into(), 0, 1)))
     }
 }

@@ -9,6 +9,7 @@ use super::{Decoded, InstClass, InstructionLine};
 use crate::number::arithmetic::{canonical, flush};
 use crate::number::half::{Bf16Bits, F16Bits, HalfFormat};
 use crate::syntax::ast::{PtxOperand, StateSpace};
+use crate::tensor_map::TensorElement;
 
 pub(super) const OPERATIONS: &[(&str, &str)] = &[
     ("and", "and"),
@@ -56,6 +57,26 @@ pub(super) fn update(operation: &str, ty: PtxType) -> Option<Update> {
     })
 }
 
+/// Returns what a reduction makes of an element of a tensor, or `None` if such elements have it not.
+pub(crate) fn tensor_update(operation: &str, element: TensorElement) -> Option<Update> {
+    let bits = matches!(operation, "and" | "or" | "xor");
+    let ty = match element {
+        TensorElement::U32 | TensorElement::S32 if bits => PtxType::B(32),
+        TensorElement::U64 | TensorElement::S64 if bits => PtxType::B(64),
+        TensorElement::U32 => PtxType::U(32),
+        TensorElement::S32 => PtxType::S(32),
+        // A sum of two's complements is one.
+        TensorElement::S64 if operation != "add" => PtxType::S(64),
+        TensorElement::U64 | TensorElement::S64 => PtxType::U(64),
+        TensorElement::F16 => PtxType::F16,
+        TensorElement::Bf16 => PtxType::Bf16,
+        TensorElement::F32 if operation == "add" => return Some(flushing_add()),
+        TensorElement::F64 => PtxType::F64,
+        TensorElement::F32 | TensorElement::U8 | TensorElement::U16 => return None,
+    };
+    update(operation, ty)
+}
+
 fn halves<H: HalfFormat>(operation: &str, count: u32) -> Update {
     let f: fn(f32, f32) -> f32 = match operation {
         "add" => |a, b| a + b,
@@ -83,7 +104,6 @@ fn flushing_add() -> Update {
 impl FunctionDecoder<'_> {
     pub(super) fn atomic(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
         let returns = line.instruction.opcode == "atom";
-        line.mods.take("async");
         let (order, space) = take_order(line, if returns { OrderedAccess::Atomic } else { OrderedAccess::Reduction })?;
         let policy = line.mods.take("L2::cache_hint");
         if policy && !matches!(space, None | Some(StateSpace::Global)) {

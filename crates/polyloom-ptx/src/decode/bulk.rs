@@ -1,12 +1,15 @@
-//! `cp.async.bulk` and `cp.reduce.async.bulk` of runs of bytes (PTX ISA 9.0 §9.7.9.25.4). Those of tensors the simulator
-//! has not.
+//! `cp.async.bulk` and `cp.reduce.async.bulk` of runs of bytes (PTX ISA 9.0 §9.7.9.25.4), `st.async` and `red.async`.
 
 use super::address::take_space;
 use super::atomic::{OPERATIONS, update};
 use super::function::FunctionDecoder;
-use super::op::{BulkCopy, BulkEnd, BulkReduction, DecodedOp};
+use super::op::{
+    AsyncAccess, AsyncAccessKind, AtomicOp, BulkCopy, BulkEnd, BulkReduction, DecodedOp, MemoryOrder, OrderScope,
+    StoreOp,
+};
 use super::types::PtxType;
 use super::{Decoded, InstClass, InstructionLine};
+use crate::exec::access::WEAK;
 use crate::exec::registers::SourceOperand;
 use crate::syntax::ast::{PtxOperand, StateSpace};
 
@@ -74,6 +77,69 @@ impl FunctionDecoder<'_> {
         let bytes = if masks { Some(self.source(&all[count - 1], PtxType::B(16))?) } else { None };
         let copy = BulkCopy { to, to_space, from, from_space, size, end, blocks, bytes, reduction };
         Ok((DecodedOp::BulkCopy(Box::new(copy)), InstClass::AsyncCopy))
+    }
+
+    /// `st.async` and `red.async`: a store or a reduction in the cluster's shared memory whose bytes an mbarrier there
+    /// expects.
+    pub(super) fn async_access(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
+        let stores = line.instruction.opcode == "st";
+        line.mods.take("async");
+        let has_order = match stores {
+            true => {
+                // A store is weak whether it says so or not.
+                line.mods.take("weak");
+                true
+            }
+            false => line.mods.take("relaxed") && line.mods.take("cluster"),
+        };
+        let is_told = line.mods.take("shared::cluster") && line.mods.take("mbarrier::complete_tx::bytes");
+        if !has_order || !is_told {
+            let opcode = &line.instruction.opcode;
+            let wanted = if stores { "" } else { ".relaxed.cluster" };
+            return line
+                .error(format!("`{opcode}.async` needs `{wanted}.shared::cluster.mbarrier::complete_tx::bytes`"));
+        }
+        let count = if stores { line.mods.take_of(&[("v2", 2), ("v4", 4)]).unwrap_or(1) } else { 1 };
+        let operation = if stores { None } else { Some(line.mods.need_of(OPERATIONS)?) };
+        let ty = line.mods.ty()?;
+        line.check(3, 3)?;
+        let all = &line.instruction.operands;
+        let space = Some(StateSpace::Shared);
+        let (address, _) = self.address(line, &all[0], space)?;
+        let (barrier, _) = self.address(line, &all[2], space)?;
+        let given = self.elements(&all[1]);
+        if given.len() != count {
+            return line.error(format!("{count} registers are stored, not {}", given.len()));
+        }
+        given.iter().try_for_each(|each| self.check_type(each, ty))?;
+        let operands = given.iter().map(|each| self.any_source(each, ty)).collect::<Decoded<Vec<_>>>()?;
+        let size = ty.bytes();
+        let access = match operation {
+            None if matches!(ty.bits(), 32 | 64) && ty.bits() * count as u32 <= 128 => {
+                AsyncAccessKind::Store(StoreOp { space, size, address, sources: operands, order: WEAK, at_once: false })
+            }
+            None => return line.mods.no_type(ty),
+            Some(operation) => {
+                let is_whole = matches!(ty, PtxType::U(_) | PtxType::S(_) | PtxType::B(_));
+                let known = is_whole && !matches!(operation, "cas" | "exch") && (ty.bits() == 32 || operation == "add");
+                let Some(update) = update(operation, ty).filter(|_| known) else { return line.mods.no_type(ty) };
+                let order = MemoryOrder { strong: true, scope: OrderScope::Cluster, ..WEAK };
+                AsyncAccessKind::Update(AtomicOp {
+                    space,
+                    size,
+                    update,
+                    global_update: None,
+                    address,
+                    destinations: Vec::new(),
+                    operands,
+                    second: None,
+                    order,
+                    spins: false,
+                })
+            }
+        };
+        let n_bytes = size * count as u32;
+        Ok((DecodedOp::AsyncAccess(Box::new(AsyncAccess { access, n_bytes, barrier })), InstClass::AsyncCopy))
     }
 
     fn bulk_size(&mut self, line: &InstructionLine<'_>, operand: &PtxOperand) -> Decoded<SourceOperand<u32>> {

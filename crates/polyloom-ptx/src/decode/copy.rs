@@ -20,7 +20,7 @@ impl FunctionDecoder<'_> {
         let named = |name: &str| line.instruction.modifiers.iter().any(|each| each == name);
         if named("bulk") {
             return match named("tensor") {
-                true => line.error("the simulator has no copies of tensors"),
+                true => self.tensor(line),
                 false => self.bulk(line),
             };
         }

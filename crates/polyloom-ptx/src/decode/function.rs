@@ -64,10 +64,6 @@ pub(crate) fn decode(ast: &PtxAst, name: &str, globals: &GlobalAddresses) -> Res
         let position = TextPosition { line: 1, column: 1 };
         return Err(vec![PtxError::new(position, format!("the module has no kernel `{name}`"))]);
     };
-    if kernel.directives.iter().any(|(name, extents)| name == "reqnctapercluster" && extents.iter().any(|n| *n > 1)) {
-        let message = format!("`{name}` requires clusters of several blocks, which the simulator has not");
-        return Err(vec![PtxError::new(kernel.position, message)]);
-    }
     let (functions, names) = reachable(ast, kernel);
     let (shared, shared_names, static_shared_bytes) = match shared_layout(ast, &functions, &names) {
         Ok(layout) => layout,
@@ -160,6 +156,9 @@ pub(crate) fn limits(kernel: &PtxFunction) -> LaunchLimits {
             "reqntid" => limits.required_block = Some([at(0), at(1), at(2)]),
             "minnctapersm" => limits.min_blocks = Some(at(0)),
             "maxnreg" => limits.max_registers = Some(at(0)),
+            "reqnctapercluster" => limits.required_cluster = Some([at(0), at(1), at(2)]),
+            "maxclusterrank" => limits.max_cluster_blocks = Some(at(0)),
+            "explicitcluster" => limits.needs_cluster = true,
             _ => {}
         }
     }

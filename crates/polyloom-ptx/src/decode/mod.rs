@@ -30,10 +30,12 @@ mod special;
 mod stack;
 mod symbol;
 mod sync;
+mod tensor;
 pub(crate) mod types;
 mod unguarded;
 mod video;
 mod warp;
+mod warpgroup;
 
 use crate::error::PtxError;
 use crate::syntax::ast::PtxInstruction;
@@ -41,11 +43,13 @@ use modifiers::ModifierReader;
 use op::{DecodedOp, InstClass};
 use types::PtxType;
 
+pub(crate) use atomic::tensor_update;
 pub(crate) use function::decode;
+pub(crate) use product::element_bits;
 pub(crate) use symbol::{GlobalAddresses, PtxSymbol, declared, incomplete, is_opaque, repeated, variable_size};
 
 /// Forms of instructions that the simulator has in others, by a modifier that tells them.
-const LACKING: &[(&str, &str)] = &[("st", "bulk"), ("st", "async"), ("red", "async"), ("ldmatrix", "m8n16")];
+const LACKING: &[(&str, &str)] = &[("st", "bulk"), ("ldmatrix", "m8n16")];
 
 /// Describes what decoding one instruction gives.
 pub(crate) type Decoded<T> = Result<T, PtxError>;
@@ -82,9 +86,8 @@ impl function::FunctionDecoder<'_> {
         if let Some(wrong) = types.find(|ty| !ty.is_of(&instruction.opcode)) {
             return line.mods.no_type(wrong);
         }
-        let lacks = |(opcode, name): &&(&str, &str)| {
-            instruction.opcode == *opcode && instruction.modifiers.iter().any(|each| each == name)
-        };
+        let named = |name: &str| instruction.modifiers.iter().any(|each| each == name);
+        let lacks = |(opcode, name): &&(&str, &str)| instruction.opcode == *opcode && named(name);
         if let Some((opcode, name)) = LACKING.iter().find(lacks) {
             return line.error(format!("the simulator has no `.{name}` for `{opcode}`"));
         }
@@ -99,6 +102,7 @@ impl function::FunctionDecoder<'_> {
             "vabsdiff2" | "vabsdiff4" => self.absolute_differences(line),
             "set" | "setp" | "selp" | "slct" => self.compare(line),
             "cvt" => self.convert(line),
+            "st" | "red" if named("async") => self.async_access(line),
             "mov" | "ld" | "ldu" | "st" | "cvta" | "isspacep" | "prefetch" | "prefetchu" | "discard"
             | "applypriority" | "createpolicy" | "mapa" | "getctarank" => self.movement(line),
             "atom" | "red" => self.atomic(line),
@@ -107,6 +111,7 @@ impl function::FunctionDecoder<'_> {
             "bar" | "barrier" | "membar" | "fence" => self.synchronisation(line),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => self.warp(line),
             "ldmatrix" | "stmatrix" | "mma" | "wmma" | "movmatrix" => self.matrix(line),
+            "wgmma" => self.warp_group(line),
             "cp" | "mbarrier" => self.copy(line),
             "alloca" | "stacksave" | "stackrestore" => self.stack(line),
             opcode => line.error(format!("the simulator has no instruction `{opcode}`")),

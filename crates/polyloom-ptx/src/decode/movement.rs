@@ -2,7 +2,7 @@
 
 use super::address::{OrderedAccess, class, memory_type, take_cache_hints, take_order, take_space};
 use super::function::FunctionDecoder;
-use super::op::{AnySource, DecodedOp, DestRegister, Halves, LoadOp, MemoryOrder, StoreOp};
+use super::op::{AnySource, ClusterOp, DecodedOp, DestRegister, Halves, LoadOp, MemoryOrder, StoreOp};
 use super::special::special;
 use super::types::PtxType;
 use super::{Decoded, InstClass, InstructionLine};
@@ -71,13 +71,7 @@ impl FunctionDecoder<'_> {
             "cvta" => self.convert_address(line),
             "isspacep" => self.is_space(line),
             "mapa" => self.map_address(line),
-            "getctarank" => {
-                take_space(&mut line.mods);
-                line.mods.ty()?;
-                line.check(2, 2)?;
-                let d = self.slot::<u32>(&line.instruction.operands[0], PtxType::U(32))?;
-                Ok((DecodedOp::Compute(crate::exec::registers::map0(d, |_| 0u32)), InstClass::Move))
-            }
+            "getctarank" => self.rank_of_address(line),
             "createpolicy" => {
                 line.mods.drop_known(&["fractional", "range", "cvt", "L2", "global", "b64"]);
                 line.mods.drop_prefixed("L2::");
@@ -407,6 +401,7 @@ impl FunctionDecoder<'_> {
     }
 
     fn is_space(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
+        let in_cluster = line.instruction.modifiers.iter().any(|name| name == "shared::cluster");
         let Some(space) = take_space(&mut line.mods) else { return line.error("`isspacep` needs a state space") };
         line.check(2, 2)?;
         let all = &line.instruction.operands;
@@ -425,7 +420,9 @@ impl FunctionDecoder<'_> {
                     true => StateSpace::Const,
                     false => window::space_of(address),
                 };
-                set |= u32::from(found == space) << lane;
+                // The address that `mapa` gives is in the cluster's shared memory, which the own block's is a part of.
+                let is_there = space != StateSpace::Shared || in_cluster || window::rank(address).is_none();
+                set |= u32::from(found == space && is_there) << lane;
             }
             if let Some(p) = p {
                 registers.set_predicate(p, set, mask);
@@ -434,16 +431,27 @@ impl FunctionDecoder<'_> {
         Ok((DecodedOp::Compute(compute), InstClass::Move))
     }
 
-    /// `mapa`: the same address, since a cluster has one block.
+    /// `mapa`
     fn map_address(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
-        take_space(&mut line.mods);
+        let is_generic = take_space(&mut line.mods).is_none();
         let ty = line.mods.ty()?;
         line.check(3, 3)?;
         let all = &line.instruction.operands;
-        let compute = match ty.bits() {
-            32 => map1(self.slot::<u32>(&all[0], ty)?, self.source(&all[1], ty)?, |a: u32| a),
-            _ => map1(self.slot::<u64>(&all[0], ty)?, self.source(&all[1], ty)?, |a: u64| a),
-        };
-        Ok((DecodedOp::Compute(compute), InstClass::Move))
+        let destination = self.destination(&all[0], ty.bits())?;
+        let address = self.any_source(&all[1], ty)?;
+        let rank = self.source(&all[2], PtxType::U(32))?;
+        let op = ClusterOp::MapAddress { destination, address, rank, is_generic };
+        Ok((DecodedOp::Cluster(Box::new(op)), InstClass::Move))
+    }
+
+    /// `getctarank`
+    fn rank_of_address(&mut self, line: &mut InstructionLine<'_>) -> Decoded<(DecodedOp, InstClass)> {
+        take_space(&mut line.mods);
+        let ty = line.mods.ty()?;
+        line.check(2, 2)?;
+        let all = &line.instruction.operands;
+        let destination = self.destination(&all[0], 32)?;
+        let address = self.any_source(&all[1], ty)?;
+        Ok((DecodedOp::Cluster(Box::new(ClusterOp::RankOf { destination, address })), InstClass::Move))
     }
 }

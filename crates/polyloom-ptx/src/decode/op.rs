@@ -1,5 +1,6 @@
 //! Decoded instructions: operands resolved to registers, constants and addresses, branches to instruction indices.
 
+use super::types::PtxType;
 use crate::error::TextPosition;
 use crate::exec::registers::{Compute, FrameBase, LANES, PredicateTest, RegisterFiles, Slot, SourceOperand};
 use crate::syntax::ast::StateSpace;
@@ -49,6 +50,12 @@ pub struct LaunchLimits {
     pub min_blocks: Option<u32>,
     /// `.maxnreg`
     pub max_registers: Option<u32>,
+    /// `.reqnctapercluster`: exactly these clusters.
+    pub required_cluster: Option<[u32; 3]>,
+    /// `.maxclusterrank`: at most as many blocks a cluster.
+    pub max_cluster_blocks: Option<u32>,
+    /// `.explicitcluster`: a launch has to say how large clusters are.
+    pub needs_cluster: bool,
 }
 
 /// A function of the program.
@@ -219,6 +226,7 @@ pub(crate) enum DecodedOp {
     Atomic(Box<AtomicOp>),
     WideAtomic(Box<WideAtomic>),
     Barrier(Box<BarrierOp>),
+    Cluster(Box<ClusterOp>),
     Warp(Box<WarpOp>),
     ActiveMask(Slot),
     Fence(OrderScope),
@@ -233,8 +241,23 @@ pub(crate) enum DecodedOp {
         left: u32,
         only_reads: bool,
     },
+    TensorCopy(Box<TensorCopy>),
+    WarpGroupProduct(Box<WarpGroupProduct>),
+    /// `st.async` and `red.async`
+    AsyncAccess(Box<AsyncAccess>),
     MBarrier(Box<MBarrier>),
     Sleep,
+}
+
+impl DecodedOp {
+    /// Says what tells that a bulk copy is done, if it is one.
+    pub(crate) fn bulk_end(&self) -> Option<&BulkEnd> {
+        match self {
+            DecodedOp::BulkCopy(copy) => Some(&copy.end),
+            DecodedOp::TensorCopy(copy) => Some(&copy.end),
+            _ => None,
+        }
+    }
 }
 
 /// A register that is written with a value of its own width.
@@ -337,10 +360,17 @@ pub(crate) enum SpecialRegister {
     /// The halves of the address of the workspace that a cooperative launch has, or zero.
     WorkspaceLow,
     WorkspaceHigh,
+    /// Asks for the place of the block's cluster among those of the grid, and their number.
+    ClusterIndex(usize),
+    ClusterCount(usize),
+    /// Asks for the place of the block in its cluster, and the cluster's extents in blocks.
+    IndexInCluster(usize),
+    ClusterSize(usize),
+    ClusterRank,
+    ClusterBlocks,
     /// Zero that 16 bits may be read of, since a fourth component, and the number of a launch, which has none here.
     Absent,
     Zero,
-    One,
 }
 
 /// Says where an access goes, before the lanes' registers are added.
@@ -436,13 +466,24 @@ pub(crate) struct WideAtomic {
 }
 
 pub(crate) struct BarrierOp {
-    /// `None`: the one of `barrier.cluster`.
-    pub(crate) id: Option<SourceOperand<u32>>,
+    pub(crate) id: SourceOperand<u32>,
     /// The number of threads, if not all of the block.
     pub(crate) count: Option<SourceOperand<u32>>,
     pub(crate) waits: bool,
     pub(crate) aligned: bool,
     pub(crate) reduction: Option<BarrierReduction>,
+}
+
+/// An instruction that asks for the block's cluster.
+pub(crate) enum ClusterOp {
+    /// `barrier.cluster.arrive`; a relaxed one orders no memory.
+    Arrive { relaxed: bool },
+    /// `barrier.cluster.wait`
+    Wait,
+    /// `mapa`
+    MapAddress { destination: DestRegister, address: AnySource, rank: SourceOperand<u32>, is_generic: bool },
+    /// `getctarank`
+    RankOf { destination: DestRegister, address: AnySource },
 }
 
 pub(crate) struct BarrierReduction {
@@ -556,6 +597,62 @@ pub(crate) struct BulkCopy {
     /// A bit for each byte of 16 that is written.
     pub(crate) bytes: Option<SourceOperand<u32>>,
     pub(crate) reduction: Option<BulkReduction>,
+}
+
+/// A copy of a tile, from a tensor if an mbarrier is told of it, otherwise to one.
+pub(crate) struct TensorCopy {
+    /// The generic address of the tensor map.
+    pub(crate) map: AccessAddress,
+    /// The place of the tile's first element along each axis of the tensor, the innermost first.
+    pub(crate) coordinates: Vec<SourceOperand<u32>>,
+    pub(crate) shared: AccessAddress,
+    pub(crate) end: BulkEnd,
+    /// A bit for each block of the cluster that it goes to.
+    pub(crate) blocks: Option<SourceOperand<u32>>,
+    /// Names what elements of the tensor are reduced by.
+    pub(crate) reduction: Option<&'static str>,
+}
+
+/// `wgmma.mma_async`: rows of A, of which a warp of the group has sixteen, times columns of B.
+pub(crate) struct WarpGroupProduct {
+    /// Columns of the result.
+    pub(crate) n: u32,
+    /// The extent that is summed over.
+    pub(crate) k: u32,
+    /// The types of the result, A and B.
+    pub(crate) types: [PtxType; 3],
+    pub(crate) saturates: bool,
+    /// The registers of the result, and the same as they are before.
+    pub(crate) sums: Vec<DestRegister>,
+    pub(crate) sources: Vec<AnySource>,
+    pub(crate) a: FactorSource,
+    /// The matrix descriptor of B.
+    pub(crate) b: SourceOperand<u64>,
+    /// Says whether the product is added to what the registers hold.
+    pub(crate) accumulates: PredicateTest,
+    /// Says which of A and B is negated.
+    pub(crate) negates: [bool; 2],
+    /// Says which of A and B has its rows, or columns, next to each other in memory.
+    pub(crate) transposes: [bool; 2],
+}
+
+/// Where a factor of a product is.
+pub(crate) enum FactorSource {
+    Registers(Vec<AnySource>),
+    /// In shared memory, by a matrix descriptor.
+    Shared(SourceOperand<u64>),
+}
+
+/// A store or an update whose bytes an mbarrier expects.
+pub(crate) struct AsyncAccess {
+    pub(crate) access: AsyncAccessKind,
+    pub(crate) n_bytes: u32,
+    pub(crate) barrier: AccessAddress,
+}
+
+pub(crate) enum AsyncAccessKind {
+    Store(StoreOp),
+    Update(AtomicOp),
 }
 
 /// Describes what a bulk copy tells that it is done.

@@ -284,10 +284,11 @@ impl FunctionDecoder<'_> {
         if let PtxOperand::Integer(value) = inner {
             return Ok(PredicateTest::Constant((*value != 0) != negated));
         }
-        // The one special register that is a predicate, because clusters come of no launch, but kernels may ask for
-        // them.
+        // The one special register that is a predicate. What the kernel's directives say is what is told of its
+        // launches.
         if matches!(inner, PtxOperand::Name(name) if name == "%is_explicit_cluster") {
-            let is_explicit = self.functions[0].directives.iter().any(|(name, _)| name == "explicitcluster");
+            let asks = |name: &str| matches!(name, "explicitcluster" | "reqnctapercluster");
+            let is_explicit = self.functions[0].directives.iter().any(|(name, _)| asks(name));
             return Ok(PredicateTest::Constant(is_explicit != negated));
         }
         match self.resolve(inner, PtxType::Pred)? {

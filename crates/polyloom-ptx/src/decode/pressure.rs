@@ -221,6 +221,10 @@ fn step<'a>(instruction: &'a PtxInstruction, names: &mut RegisterNames<'a>) -> P
         let to = if index == 0 && writes && !is_address { &mut step.writes } else { &mut step.reads };
         names.visit(operand, to);
     }
+    if instruction.opcode == "wgmma" {
+        // The product is added to what the registers of the result hold.
+        step.reads.extend_from_slice(&step.writes);
+    }
     if let Some((_, guard)) = &instruction.guard {
         step.reads.extend(names.of(guard));
         // Results of a guarded instruction count as read, because the old value stays where the guard is false.

@@ -28,7 +28,7 @@ pub(super) struct FragmentPart {
 }
 
 /// Bits of an element in a register of the fragment.
-pub(super) fn element_bits(ty: PtxType) -> u32 {
+pub(crate) fn element_bits(ty: PtxType) -> u32 {
     match ty {
         PtxType::F16 | PtxType::Bf16 => 16,
         other => other.bits(),

@@ -32,11 +32,10 @@ pub(super) fn special(name: &str, component: Option<&str>) -> Option<(SpecialReg
             "%ntid" => of_axis(SpecialRegister::BlockSize, SpecialWidths::UpTo32),
             "%ctaid" => of_axis(SpecialRegister::BlockIndex, SpecialWidths::UpTo32),
             "%nctaid" => of_axis(SpecialRegister::GridSize, SpecialWidths::UpTo32),
-            // Every block is a cluster of its own.
-            "%clusterid" => of_axis(SpecialRegister::BlockIndex, SpecialWidths::B32),
-            "%nclusterid" => of_axis(SpecialRegister::GridSize, SpecialWidths::B32),
-            "%cluster_ctaid" => Some((SpecialRegister::Zero, SpecialWidths::B32)),
-            "%cluster_nctaid" => Some((SpecialRegister::One, SpecialWidths::B32)),
+            "%clusterid" => of_axis(SpecialRegister::ClusterIndex, SpecialWidths::B32),
+            "%nclusterid" => of_axis(SpecialRegister::ClusterCount, SpecialWidths::B32),
+            "%cluster_ctaid" => of_axis(SpecialRegister::IndexInCluster, SpecialWidths::B32),
+            "%cluster_nctaid" => of_axis(SpecialRegister::ClusterSize, SpecialWidths::B32),
             _ => None,
         };
     }
@@ -62,11 +61,11 @@ pub(super) fn special(name: &str, component: Option<&str>) -> Option<(SpecialReg
         // Cooperative groups keep barriers here, and words that warps exchange: 288 bytes.
         "%reserved_smem_offset_1" => SpecialRegister::ReservedShared(RESERVED_SHARED / 2),
         "%reserved_smem_offset_end" | "%reserved_smem_offset_cap" => SpecialRegister::ReservedShared(RESERVED_SHARED),
-        "%cluster_ctarank" => SpecialRegister::Zero,
+        "%cluster_ctarank" => SpecialRegister::ClusterRank,
         // As cooperative groups have them (cooperative_groups/details/driver_abi.h).
         "%envreg1" => SpecialRegister::WorkspaceHigh,
         "%envreg2" => SpecialRegister::WorkspaceLow,
-        "%cluster_nctarank" => SpecialRegister::One,
+        "%cluster_nctarank" => SpecialRegister::ClusterBlocks,
         "%clock64" => return Some((SpecialRegister::Clock, SpecialWidths::B64)),
         "%globaltimer" => return Some((SpecialRegister::Time, SpecialWidths::B64)),
         "%gridid" => return Some((SpecialRegister::Absent, SpecialWidths::UpTo64)),

@@ -2,7 +2,7 @@
 
 use super::address::take_scope;
 use super::function::FunctionDecoder;
-use super::op::{BarrierOp, BarrierReduction, DecodedOp, OrderScope, ReductionKind, WarpKind, WarpOp};
+use super::op::{BarrierOp, BarrierReduction, ClusterOp, DecodedOp, OrderScope, ReductionKind, WarpKind, WarpOp};
 use super::types::PtxType;
 use super::{Decoded, InstClass, InstructionLine};
 use crate::exec::block::BLOCK_BARRIERS;
@@ -73,13 +73,19 @@ impl FunctionDecoder<'_> {
                 }
                 aligned = aligned || line.mods.take("aligned");
                 if line.mods.take("cluster") {
-                    // A cluster is one block here, since arriving does nothing, waiting is a barrier of the block.
-                    let arrives = line.mods.take("arrive");
-                    line.mods.drop_known(&["wait", "acquire", "release", "relaxed"]);
+                    let op = match line.mods.need_of(&[("arrive", true), ("wait", false)])? {
+                        true => {
+                            let order = line.mods.take_of(&[("release", false), ("relaxed", true)]);
+                            ClusterOp::Arrive { relaxed: order.unwrap_or(false) }
+                        }
+                        false => {
+                            line.mods.take("acquire");
+                            ClusterOp::Wait
+                        }
+                    };
+                    line.mods.take("aligned");
                     line.check(0, 0)?;
-                    let barrier = BarrierOp { id: None, count: None, waits: true, aligned: false, reduction: None };
-                    let op = if arrives { DecodedOp::Nothing } else { DecodedOp::Barrier(Box::new(barrier)) };
-                    return Ok((op, InstClass::Barrier));
+                    return Ok((DecodedOp::Cluster(Box::new(op)), InstClass::Barrier));
                 }
                 let kind = line.mods.need_of(&[("sync", 0), ("arrive", 1), ("red", 2)])?;
                 let (first, reduction) = if kind == 2 {
@@ -110,7 +116,7 @@ impl FunctionDecoder<'_> {
                 {
                     return line.error(format!("a block has barriers 0 to 15, not {id}"));
                 }
-                let id = Some(self.source(&all[first], PtxType::U(32))?);
+                let id = self.source(&all[first], PtxType::U(32))?;
                 let count = if last > first + 1 { Some(self.source(&all[first + 1], PtxType::U(32))?) } else { None };
                 if let Some(SourceOperand::Constant(threads)) = &count
                     && (threads[0] % LANES as u32 != 0 || kind == 1 && threads[0] == 0)

@@ -86,12 +86,36 @@ impl WarpRun {
                 }
             }
         }
+        let of_cluster = addresses;
+        let of_block;
+        let mut owner = block.rank;
+        let addresses = if found == StateSpace::Shared && context.cluster_blocks > 1 {
+            let rank = |address: u64| window::rank(address.wrapping_sub(base)).unwrap_or(block.rank);
+            owner = rank(first);
+            group = lanes_of(group).filter(|lane| rank(addresses[*lane]) == owner).fold(0, |set, lane| set | 1 << lane);
+            of_block = addresses.map(window::without_rank);
+            &of_block
+        } else {
+            addresses
+        };
         let size = u64::from(size);
         let checks = context.launch.sanitize;
         let writes = matches!(access, AccessEffect::Write | AccessEffect::Update);
         let misaligned = u64::from(align) - 1;
         let (place, start, bounds) = match found {
-            StateSpace::Shared => (AccessRegion::Shared, base, context.shared_bounds()),
+            StateSpace::Shared if owner == block.rank => (AccessRegion::Shared, base, context.shared_bounds()),
+            StateSpace::Shared if owner >= context.cluster_blocks || block.cluster.has_ended(owner) => {
+                if !checks.bounds {
+                    return Ok(self.nowhere(group));
+                }
+                let why = match owner >= context.cluster_blocks {
+                    true => format!("which has {}", context.cluster_blocks),
+                    false => "whose threads have all exited".to_owned(),
+                };
+                let message = format!("shared memory of block {owner} of the cluster, {why}, at 0x{first:x}");
+                return Err(self.finding(context, block, inst, FindingKind::OutOfBounds, &message, group));
+            }
+            StateSpace::Shared => (AccessRegion::Peer(owner), base, context.shared_bounds()),
             StateSpace::Local => (AccessRegion::Local, base, 0..u64::from(self.local_bytes)),
             StateSpace::Param if writes => {
                 if !checks.bounds {
@@ -140,7 +164,7 @@ impl WarpRun {
         }
         if crooked & misaligned != 0 {
             if !checks.alignment {
-                let straight = addresses.map(|address| address & !misaligned);
+                let straight = of_cluster.map(|address| address & !misaligned);
                 let size = (size as u32, align);
                 let space = space.map(|space| if space == StateSpace::Const { StateSpace::Global } else { space });
                 return self.locate(context, block, inst, space, &straight, lanes, size, access);
@@ -191,6 +215,7 @@ impl WarpRun {
         match place {
             AccessRegion::Global(index) => &context.memory[index].region,
             AccessRegion::Shared => &block.shared,
+            AccessRegion::Peer(rank) => block.cluster.shared(rank),
             AccessRegion::Local => &self.local,
             AccessRegion::Param => &context.parameters,
             AccessRegion::Nowhere => &self.nowhere,
@@ -569,7 +594,7 @@ impl WarpRun {
         let group = self.locate(context, block, inst, space, &addresses, 1 << lane, (8, 8), reach)?;
         if context.observing {
             // Beginning and ending a barrier orders nothing.
-            let order = MemoryOrder { strong: kind != AccessKind::Write, scope: OrderScope::Block, ..WEAK };
+            let order = MemoryOrder { strong: kind != AccessKind::Write, scope: OrderScope::Cluster, ..WEAK };
             block.observe(
                 context,
                 self,

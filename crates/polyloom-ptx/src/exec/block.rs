@@ -1,5 +1,6 @@
 //! One block: shared memory, barriers, and what lanes of a warp do together.
 
+use super::cluster::Cluster;
 use super::grid::GridContext;
 use super::registers::{RegisterFiles, lanes_of, put};
 use super::warp::{LanePath, PathStep, PathWait, WarpRun, WarpStop};
@@ -8,12 +9,11 @@ use crate::decode::op::{BarrierOp, BarrierReduction, DecodedInst, ReductionKind,
 use crate::memory::region::MemoryRegion;
 use crate::report::{Finding, FindingKind};
 use crate::sanitize::BlockChecks;
+use std::sync::Arc;
 
 /// Barriers of a block that instructions name.
 pub(crate) const BLOCK_BARRIERS: u32 = 16;
-/// The one of `barrier.cluster`, behind them.
-const CLUSTER_BARRIER: u32 = BLOCK_BARRIERS;
-const BARRIERS: usize = CLUSTER_BARRIER as usize + 1;
+const BARRIERS: usize = BLOCK_BARRIERS as usize;
 /// Instructions a warp runs before another of the block has its turn.
 const TURN: u32 = 1 << 16;
 /// Turns of all warps before another block has its.
@@ -23,7 +23,10 @@ const ROUNDS: u32 = 16;
 pub(crate) struct BlockState {
     pub(crate) index: [u32; 3],
     pub(crate) linear: u64,
-    pub(crate) shared: MemoryRegion,
+    pub(crate) shared: Arc<MemoryRegion>,
+    pub(crate) cluster: Arc<Cluster>,
+    /// Its number in the cluster.
+    pub(crate) rank: u32,
     barriers: Vec<BarrierState>,
     /// Lanes of each warp that there are.
     present: Vec<u32>,
@@ -102,6 +105,8 @@ pub(crate) enum BlockProgress {
     Turn,
     /// All that it does is wait in loops.
     Spinning,
+    /// It waits for other blocks of its cluster.
+    Waiting,
 }
 
 /// A block and its warps.
@@ -113,11 +118,13 @@ pub(crate) struct BlockRun {
 impl BlockRun {
     /// An empty block, or `None` if the host has not the memory.
     pub(crate) fn new(context: &GridContext<'_>) -> Option<BlockRun> {
-        let shared = MemoryRegion::new(context.shared_bytes as usize)?;
+        let shared = Arc::new(MemoryRegion::new(context.shared_bytes as usize)?);
         let state = BlockState {
             index: [0; 3],
             linear: 0,
             shared,
+            cluster: Arc::new(Cluster::new(context.new_cluster_checks(), Vec::new(), &[], 1)),
+            rank: 0,
             barriers: vec![BarrierState::default(); BARRIERS],
             present: Vec::new(),
             alive: Vec::new(),
@@ -129,15 +136,20 @@ impl BlockRun {
         Some(BlockRun { state, warps })
     }
 
-    /// Makes it block number `linear` of the grid. Whether the host has memory for its registers.
-    pub(crate) fn reset(&mut self, context: &GridContext<'_>, linear: u64) -> bool {
-        let [x, y, _] = context.launch.grid.map(u64::from);
-        let place = [linear % x, linear / x % y, linear / (x * y)];
+    /// Makes it a block of the grid, by its number in the order of clusters. Whether the host has memory for it.
+    pub(crate) fn reset(&mut self, context: &GridContext<'_>, ordinal: u64) -> bool {
         let state = &mut self.state;
-        state.index = place.map(|axis| axis as u32);
-        state.linear = linear;
+        state.index = context.block_index(ordinal);
+        let ([x, y, _], place) = (context.launch.grid.map(u64::from), state.index.map(u64::from));
+        state.linear = place[0] + x * (place[1] + y * place[2]);
+        state.rank = (ordinal % u64::from(context.cluster_blocks)) as u32;
         state.clock = 0;
         if context.shared_bytes > 0 {
+            if Arc::get_mut(&mut state.shared).is_none() {
+                // Blocks of the cluster that it was in may still see what it had.
+                let Some(shared) = MemoryRegion::new(context.shared_bytes as usize) else { return false };
+                state.shared = Arc::new(shared);
+            }
             state.shared.fill(0);
         }
         let has_room = self.warps.iter_mut().all(|warp| warp.reset(context));
@@ -145,8 +157,31 @@ impl BlockRun {
         state.present.extend(self.warps.iter().map(|warp| warp.present));
         state.alive.clone_from(&state.present);
         state.barriers.iter_mut().for_each(|barrier| barrier.reset(self.warps.len()));
-        state.checks = context.new_checks(linear).map(Box::new);
+        state.checks = context.new_checks(ordinal).map(Box::new);
+        if context.cluster_blocks == 1 {
+            match Arc::get_mut(&mut state.cluster) {
+                Some(cluster) => cluster.reset(context.new_cluster_checks(), &state.present, 1),
+                None => {
+                    state.cluster = Arc::new(Cluster::new(context.new_cluster_checks(), Vec::new(), &state.present, 1))
+                }
+            }
+        }
         has_room
+    }
+
+    /// Makes blocks a cluster, in the order of their ranks.
+    pub(crate) fn join(blocks: &mut [BlockRun], context: &GridContext<'_>) {
+        let shared = blocks.iter().map(|block| Arc::clone(&block.state.shared)).collect();
+        let Some(first) = blocks.first() else { return };
+        let cluster =
+            Arc::new(Cluster::new(context.new_cluster_checks(), shared, first.state.present(), blocks.len() as u32));
+        blocks.iter_mut().for_each(|block| block.state.cluster = Arc::clone(&cluster));
+    }
+
+    /// True if some of its threads wait at the barrier of the cluster.
+    fn waits_for_cluster(&self) -> bool {
+        let waits = |path: &LanePath| matches!(path.wait, PathWait::Cluster { .. });
+        self.warps.iter().any(|warp| warp.paths.iter().any(waits))
     }
 
     /// Runs for a while.
@@ -169,7 +204,8 @@ impl BlockRun {
                 return Ok(BlockProgress::Done);
             }
             if !ran {
-                return Err(self.deadlock(context));
+                let is_alone = context.cluster_blocks == 1 || !self.waits_for_cluster();
+                return if is_alone { Err(self.deadlock(context)) } else { Ok(BlockProgress::Waiting) };
             }
             context.check_limit(self.warps.iter().map(|warp| warp.thread_instructions).sum())?;
             if spinning {
@@ -190,7 +226,7 @@ impl BlockRun {
         }
     }
 
-    fn deadlock(&self, context: &GridContext<'_>) -> Box<Finding> {
+    pub(crate) fn deadlock(&self, context: &GridContext<'_>) -> Box<Finding> {
         let mut finding = context.plain_finding(FindingKind::Deadlock, "");
         let mut places = Vec::new();
         for warp in &self.warps {
@@ -232,6 +268,7 @@ impl BlockState {
         for id in 0..BARRIERS {
             self.try_complete(context, id);
         }
+        self.exit_cluster(warp, lanes);
     }
 
     /// Returns the number of threads that have arrived. Warps all of whose threads have count whole, as hardware counts
@@ -303,15 +340,10 @@ impl WarpRun {
         while left != 0 {
             // Lanes may name different barriers.
             let leader = left.trailing_zeros() as usize;
-            let (id, group) = match &barrier.id {
-                None => (CLUSTER_BARRIER, left),
-                Some(ids) => {
-                    let ids = ids.get(&self.registers);
-                    let id = ids[leader];
-                    (id, lanes_of(left).fold(0, |set, lane| set | u32::from(ids[lane] == id) << lane))
-                }
-            };
-            if barrier.id.is_some() && id >= BLOCK_BARRIERS {
+            let ids = barrier.id.get(&self.registers);
+            let id = ids[leader];
+            let group = lanes_of(left).fold(0, |set, lane| set | u32::from(ids[lane] == id) << lane);
+            if id >= BLOCK_BARRIERS {
                 let message = format!("a block has barriers 0 to 15, not {id}");
                 return Err(self.finding(context, block, inst, FindingKind::DivergentBarrier, &message, group));
             }

@@ -4,10 +4,10 @@
 use super::access::{AccessEffect, WEAK};
 use super::block::BlockState;
 use super::grid::GridContext;
-use super::lane_access::{AccessKind, AccessRegion, LaneAccess};
+use super::lane_access::{AccessKind, AccessRegion, LaneAccess, LaneGroup};
 use super::registers::{LANES, lanes_of};
 use super::warp::WarpRun;
-use crate::decode::op::{BulkCopy, BulkEnd, DecodedInst, MemoryOrder, OrderScope};
+use crate::decode::op::{AsyncAccess, AsyncAccessKind, BulkCopy, BulkEnd, DecodedInst, MemoryOrder, OrderScope};
 use crate::report::{Finding, FindingKind};
 use crate::syntax::ast::StateSpace;
 
@@ -27,20 +27,27 @@ impl WarpRun {
         let sizes = *copy.size.get(&self.registers);
         let blocks = copy.blocks.as_ref().map(|blocks| *blocks.get(&self.registers));
         let masks = copy.bytes.as_ref().map_or([u32::MAX; LANES], |bytes| *bytes.get(&self.registers));
-        // A cluster is one block, the first of those that a mask may name.
-        let is_meant = |lane: &usize| blocks.is_none_or(|blocks| blocks[*lane] & 1 != 0);
-        for lane in lanes_of(lanes).filter(is_meant) {
+        for lane in lanes_of(lanes) {
             let size = sizes[lane];
             if !size.is_multiple_of(PIECE) {
                 let message = format!("a bulk copy of {size} bytes, which is no multiple of {PIECE}");
                 return Err(self.finding(context, block, inst, FindingKind::Misaligned, &message, 1 << lane));
             }
-            if size > 0 {
-                self.bulk_bytes(context, block, inst, copy, (to, from), (lane, size, masks[lane]))?;
-            }
-            if let BulkEnd::MBarrier(address) = &copy.end {
-                let place = (Some(StateSpace::Shared), self.addresses(address)[lane]);
-                self.complete_copy(context, block, inst, place, (lane, size))?;
+            // Where a mask names blocks, each gets the bytes at the same place, and its mbarrier there is told.
+            let ranks =
+                blocks.map(|blocks| lanes_of(blocks[lane] & 0xffff).map(|rank| rank as u32).collect::<Vec<_>>());
+            let targets: Vec<Option<u32>> = ranks.map_or(vec![None], |ranks| ranks.into_iter().map(Some).collect());
+            for rank in targets {
+                let of_rank = |address| rank.map_or(address, |rank| context.map_shared(address, rank, false));
+                let mut to = to;
+                to[lane] = of_rank(to[lane]);
+                if size > 0 {
+                    self.bulk_bytes(context, block, inst, copy, (to, from), (lane, size, masks[lane]))?;
+                }
+                if let BulkEnd::MBarrier(address) = &copy.end {
+                    let place = (Some(StateSpace::Shared), of_rank(self.addresses(address)[lane]));
+                    self.complete_copy(context, block, inst, place, (lane, size))?;
+                }
             }
         }
         Ok(())
@@ -67,19 +74,7 @@ impl WarpRun {
             false => (AccessKind::AsyncWrite, WEAK),
         };
         for (group, kind, order) in [(&source, AccessKind::AsyncRead, WEAK), (&target, kind, order)] {
-            if context.counting {
-                block.observe_rows(context, group.place, kind, &[group.offsets[lane]], size as usize);
-            }
-            if !context.observing {
-                continue;
-            }
-            let mut piece =
-                super::lane_access::LaneGroup { lanes: 1 << lane, place: group.place, offsets: group.offsets };
-            for _ in 0..size / PIECE {
-                let access = LaneAccess { inst, kind, group: &piece, size: PIECE, order, stored: None, copied: 0 };
-                block.check(context, self, &access)?;
-                piece.offsets[lane] += PIECE as usize;
-            }
+            self.observe_run(context, block, inst, group, (lane, size as usize), (kind, order))?;
         }
         if source.place != AccessRegion::Nowhere {
             self.region(context, block, source.place).read(source.offsets[lane], &mut bytes);
@@ -103,6 +98,54 @@ impl WarpRun {
                 let kept = bytes.iter().enumerate().filter(|(at, _)| mask >> (at % PIECE as usize) & 1 != 0);
                 kept.for_each(|(at, byte)| region.store8(start + at, *byte));
             }
+        }
+        Ok(())
+    }
+    /// A lane's run of bytes is about to be accessed.
+    pub(super) fn observe_run(
+        &self,
+        context: &GridContext<'_>,
+        block: &mut BlockState,
+        inst: &DecodedInst,
+        group: &LaneGroup,
+        (lane, n_bytes): (usize, usize),
+        (kind, order): (AccessKind, MemoryOrder),
+    ) -> Result<(), Box<Finding>> {
+        if context.counting {
+            block.observe_rows(context, group.place, kind, &[group.offsets[lane]], n_bytes);
+        }
+        if !context.observing {
+            return Ok(());
+        }
+        // The checks see pieces that are aligned to their sizes.
+        let size = (group.offsets[lane] | n_bytes | PIECE as usize).trailing_zeros();
+        let size = 1 << size;
+        let mut piece = LaneGroup { lanes: 1 << lane, place: group.place, offsets: group.offsets };
+        for _ in 0..n_bytes / size {
+            let access = LaneAccess { inst, kind, group: &piece, size: size as u32, order, stored: None, copied: 0 };
+            block.check(context, self, &access)?;
+            piece.offsets[lane] += size;
+        }
+        Ok(())
+    }
+
+    /// `st.async` and `red.async`
+    pub(super) fn async_access(
+        &mut self,
+        context: &GridContext<'_>,
+        block: &mut BlockState,
+        inst: &DecodedInst,
+        access: &AsyncAccess,
+        lanes: u32,
+    ) -> Result<(), Box<Finding>> {
+        match &access.access {
+            AsyncAccessKind::Store(store) => self.store(context, block, inst, store, lanes)?,
+            AsyncAccessKind::Update(atomic) => self.atomic(context, block, inst, atomic, lanes)?,
+        }
+        let barriers = self.addresses(&access.barrier);
+        for lane in lanes_of(lanes) {
+            let place = (Some(StateSpace::Shared), barriers[lane]);
+            self.complete_copy(context, block, inst, place, (lane, access.n_bytes))?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! grid.
 
 use super::block::{BlockProgress, BlockRun};
+use super::cluster::MAX_CLUSTER_BLOCKS;
 use super::registers::RegisterFiles;
 use crate::counters::Counters;
 use crate::decode::op::{DecodedInst, DecodedProgram};
@@ -13,6 +14,7 @@ use crate::memory::device::{Allocation, AllocationPurpose, DeviceMemory};
 use crate::memory::region::MemoryRegion;
 use crate::memory::window::{self, RESERVED_SHARED};
 use crate::report::{AccessedMemory, CodeSite, Fault, Finding, FindingKind, Report, ThreadPlace};
+use crate::sanitize::cluster::ClusterChecks;
 use crate::sanitize::{BlockChecks, GlobalChecks};
 use crate::{LaunchProgress, LaunchRequest};
 use std::collections::VecDeque;
@@ -44,6 +46,9 @@ pub(crate) struct GridContext<'a> {
     pub(crate) functions: &'a [u64],
     /// Warps in a block.
     pub(crate) warps: u32,
+    /// Blocks of a cluster along each axis, and all of them.
+    pub(crate) cluster: [u32; 3],
+    pub(crate) cluster_blocks: u32,
     /// The address of what the blocks of a cooperative launch synchronise by, or zero.
     pub(crate) workspace: u64,
     /// Bytes of shared memory, the system's included.
@@ -204,18 +209,33 @@ impl GridContext<'_> {
         }
     }
 
-    pub(crate) fn new_checks(&self, linear: u64) -> Option<BlockChecks> {
+    pub(crate) fn new_checks(&self, ordinal: u64) -> Option<BlockChecks> {
         let sanitize = self.launch.sanitize;
-        sanitize.observes().then(|| BlockChecks::new(sanitize, self.shared_bytes, linear, self.warps))
+        let place = (ordinal as u32, self.cluster_blocks);
+        sanitize.observes().then(|| BlockChecks::new(sanitize, place, self.warps))
     }
 
-    /// The thread of that number in the block of that number.
-    pub(crate) fn thread_at(&self, block: u64, thread: usize) -> ThreadPlace {
-        let place = |index: u64, [x, y, _]: [u32; 3]| {
+    pub(crate) fn new_cluster_checks(&self) -> Option<ClusterChecks> {
+        let observes = self.launch.sanitize.observes();
+        observes.then(|| ClusterChecks::new(self.shared_bytes, self.cluster_blocks))
+    }
+
+    /// The place in the grid of a block by its number in the order of clusters, and within these of ranks.
+    pub(crate) fn block_index(&self, ordinal: u64) -> [u32; 3] {
+        let along = |number: u64, [x, y, _]: [u32; 3]| {
             let (x, y) = (u64::from(x), u64::from(y));
-            [index % x, index / x % y, index / (x * y)].map(|axis| axis as u32)
+            [number % x, number / x % y, number / (x * y)].map(|axis| axis as u32)
         };
-        ThreadPlace { block: place(block, self.launch.grid), thread: place(thread as u64, self.launch.block) }
+        let n_blocks = u64::from(self.cluster_blocks);
+        let clusters = [0, 1, 2].map(|axis| self.launch.grid[axis] / self.cluster[axis]);
+        let (cluster, block) = (along(ordinal / n_blocks, clusters), along(ordinal % n_blocks, self.cluster));
+        [0, 1, 2].map(|axis| cluster[axis] * self.cluster[axis] + block[axis])
+    }
+
+    /// The thread of that number in the block of that number in the order of clusters.
+    pub(crate) fn thread_at(&self, ordinal: u64, thread: usize) -> ThreadPlace {
+        let ([x, y, _], thread) = (self.launch.block, thread as u32);
+        ThreadPlace { block: self.block_index(ordinal), thread: [thread % x, thread / x % y, thread / (x * y)] }
     }
 }
 
@@ -305,7 +325,46 @@ fn invalid(program: &DecodedProgram, launch: &LaunchRequest<'_>) -> Option<Strin
             return Some(format!("parameter {index} (`{}`) has {size} bytes, not {given}", parameter.name));
         }
     }
+    if let Some(message) = invalid_cluster(program, launch) {
+        return Some(message);
+    }
     if launch.cooperative { not_resident(program, launch) } else { None }
+}
+
+/// Blocks of a cluster along each axis: what the kernel requires, else what the launch asks for.
+fn cluster_of(program: &DecodedProgram, launch: &LaunchRequest<'_>) -> [u32; 3] {
+    program.limits.required_cluster.or(launch.cluster).unwrap_or([1; 3])
+}
+
+/// Returns what is wrong with the clusters of a launch.
+fn invalid_cluster(program: &DecodedProgram, launch: &LaunchRequest<'_>) -> Option<String> {
+    let limits = program.limits;
+    let shown = |sizes: [u32; 3]| format!("({}, {}, {})", sizes[0], sizes[1], sizes[2]);
+    if limits.needs_cluster && limits.required_cluster.is_none() && launch.cluster.is_none() {
+        return Some("the kernel needs a launch that says how large clusters are".to_owned());
+    }
+    if let (Some(required), Some(given)) = (limits.required_cluster, launch.cluster)
+        && required != given
+    {
+        return Some(format!("the kernel requires clusters of {} blocks, not {}", shown(required), shown(given)));
+    }
+    let cluster = cluster_of(program, launch);
+    let n_blocks = cluster.iter().fold(1u32, |product, extent| product.saturating_mul(*extent));
+    if n_blocks == 1 {
+        return None;
+    }
+    let most = limits.max_cluster_blocks.unwrap_or(MAX_CLUSTER_BLOCKS).min(MAX_CLUSTER_BLOCKS);
+    let is_divided = launch.grid.iter().zip(cluster).all(|(blocks, of)| of != 0 && blocks.is_multiple_of(of));
+    match () {
+        () if launch.arch < 90 => Some(format!("sm_{} has no clusters of several blocks; sm_90 has", launch.arch)),
+        () if n_blocks == 0 || n_blocks > most => {
+            Some(format!("a cluster of {} blocks: there may be 1 to {most}", shown(cluster)))
+        }
+        () if !is_divided => {
+            Some(format!("a grid of {} blocks is not made of clusters of {}", shown(launch.grid), shown(cluster)))
+        }
+        () => None,
+    }
 }
 
 /// Describes what cooperative groups find at `%envreg1` and `%envreg2`: its size and the word of the grid's barrier.
@@ -366,6 +425,7 @@ pub(crate) fn run(
         parameters.write(parameter.offset as usize, bytes);
     }
     let threads = launch.block.iter().product::<u32>();
+    let cluster = cluster_of(program, launch);
     let workspace = match (launch.cooperative && program.uses_workspace).then(|| GridWorkspace::new(device)).transpose()
     {
         Ok(workspace) => workspace,
@@ -381,6 +441,8 @@ pub(crate) fn run(
         parameters,
         functions,
         warps: threads.div_ceil(32),
+        cluster,
+        cluster_blocks: cluster.iter().product(),
         workspace: workspace.as_ref().map_or(0, |workspace| workspace.address),
         shared_bytes: match program.static_shared_bytes + launch.dynamic_shared_bytes {
             0 if !program.uses_reserved_shared => 0,
@@ -396,8 +458,9 @@ pub(crate) fn run(
     };
     let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
     // The checks follow one order of events, so that they run on one host thread.
-    let workers = if sanitizing { 1 } else { launch.threads.clamp(1, 256).min(blocks as usize) };
-    let mut counters = work(&context, blocks, workers);
+    let clusters = blocks / u64::from(context.cluster_blocks);
+    let workers = if sanitizing { 1 } else { launch.threads.clamp(1, 256).min(clusters as usize) };
+    let mut counters = work(&context, clusters, workers);
     if launch.counters {
         counters.occupancy = Some(crate::occupancy::occupancy(program, launch));
     }
@@ -448,12 +511,12 @@ fn refused(program: &DecodedProgram, message: String) -> Box<Fault> {
     Box::new(Fault { findings: vec![finding], report: Report::default() })
 }
 
-/// Runs all blocks on so many host threads, and gives what they counted.
-fn work(context: &GridContext<'_>, blocks: u64, workers: usize) -> Counters {
+/// Runs all clusters on so many host threads, and gives what they counted.
+fn work(context: &GridContext<'_>, clusters: u64, workers: usize) -> Counters {
     let next = AtomicU64::new(0);
     let total = Mutex::new(Counters::default());
     let work = || {
-        if let Err(finding) = worker(context, &next, blocks, &total) {
+        if let Err(finding) = worker(context, &next, clusters, &total) {
             context.stop.store(true, Relaxed);
             let mut findings = context.findings.lock().unwrap_or_else(PoisonError::into_inner);
             // An interruption is noted only where nothing else was found, because threads that were told to stop have
@@ -479,30 +542,43 @@ fn work(context: &GridContext<'_>, blocks: u64, workers: usize) -> Counters {
 fn worker(
     context: &GridContext<'_>,
     next: &AtomicU64,
-    blocks: u64,
+    clusters: u64,
     total: &Mutex<Counters>,
 ) -> Result<(), Box<Finding>> {
     let mut resident: VecDeque<BlockRun> = VecDeque::new();
     let mut spare: Vec<BlockRun> = Vec::new();
     let mut counters = Counters::default();
     let mut begin = true;
+    // Blocks one after the other that could do nothing but wait for the rest of their cluster.
+    let mut n_waiting = 0;
     let outcome = loop {
         if begin && resident.len() < MAX_RESIDENT {
             let index = next.fetch_add(1, Relaxed);
-            if index < blocks {
-                let block = spare.pop().or_else(|| BlockRun::new(context));
-                let block = block.and_then(|mut block| block.reset(context, index).then_some(block));
-                let Some(block) = block else {
+            if index < clusters {
+                let Some(blocks) = cluster_blocks(context, index, &mut spare) else {
                     break Err(context.plain_finding(FindingKind::InvalidLaunch, "the host has no memory for blocks"));
                 };
-                resident.push_front(block);
+                blocks.into_iter().rev().for_each(|block| resident.push_front(block));
+                n_waiting = 0;
             }
         }
         let Some(mut block) = resident.pop_front() else { break Ok(()) };
         if context.interrupted() {
             break Err(context.plain_finding(FindingKind::Interrupted, "the launch was interrupted"));
         }
-        match block.run(context) {
+        let progress = block.run(context);
+        n_waiting = if matches!(progress, Ok(BlockProgress::Waiting)) { n_waiting + 1 } else { 0 };
+        match progress {
+            Ok(BlockProgress::Waiting) if n_waiting > resident.len() => {
+                let finding = block.deadlock(context);
+                block.stopped();
+                counters.add(&std::mem::take(&mut block.state.counters));
+                break Err(finding);
+            }
+            Ok(BlockProgress::Waiting) => {
+                resident.push_back(block);
+                begin = false;
+            }
             Ok(BlockProgress::Done) => {
                 context.block_is_done(block.state.counters.thread_instructions);
                 if let Err(finding) = context.check_limit(0) {
@@ -530,6 +606,20 @@ fn worker(
     };
     total.lock().unwrap_or_else(PoisonError::into_inner).add(&counters);
     outcome
+}
+
+/// The blocks of a cluster, which begin together; `None` if the host has not the memory.
+fn cluster_blocks(context: &GridContext<'_>, cluster: u64, spare: &mut Vec<BlockRun>) -> Option<Vec<BlockRun>> {
+    let n_blocks = u64::from(context.cluster_blocks);
+    let ready = |ordinal: u64| {
+        let mut block = spare.pop().or_else(|| BlockRun::new(context))?;
+        block.reset(context, ordinal).then_some(block)
+    };
+    let mut blocks: Vec<BlockRun> = (cluster * n_blocks..(cluster + 1) * n_blocks).map(ready).collect::<Option<_>>()?;
+    if n_blocks > 1 {
+        BlockRun::join(&mut blocks, context);
+    }
+    Some(blocks)
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ pub(crate) enum AccessKind {
 pub(crate) enum AccessRegion {
     Global(usize),
     Shared,
+    /// The shared memory of another block of the cluster, by its rank.
+    Peer(u32),
     Local,
     Param,
     /// Outside of all memory, where that is let pass.

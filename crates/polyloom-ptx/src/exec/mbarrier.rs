@@ -44,9 +44,14 @@ fn ends_phase(before: u64, after: u64) -> bool {
     (before ^ after) & PHASE != 0
 }
 
-/// An address in shared memory, whether it was generic or not.
-fn shared_offset((space, address): (Option<StateSpace>, u64)) -> u64 {
-    address.wrapping_sub(if space.is_none() { window::base(StateSpace::Shared) } else { 0 })
+impl BlockState {
+    /// What the checks know an mbarrier by: its place in the cluster's shared memory, whether its address was generic
+    /// or not.
+    fn mbarrier_key(&self, context: &GridContext<'_>, (space, address): (Option<StateSpace>, u64)) -> u64 {
+        let address = address.wrapping_sub(if space.is_none() { window::base(StateSpace::Shared) } else { 0 });
+        let named = window::rank(address).filter(|_| context.cluster_blocks > 1);
+        window::of_rank(address, named.unwrap_or(self.rank))
+    }
 }
 
 impl WarpRun {
@@ -61,6 +66,7 @@ impl WarpRun {
         let addresses = self.addresses(&barrier.address);
         for lane in lanes_of(lanes) {
             let place = (barrier.space, addresses[lane]);
+            let key = block.mbarrier_key(context, place);
             let alone = 1 << lane;
             match &barrier.kind {
                 MBarrierKind::Init(count) => {
@@ -68,11 +74,11 @@ impl WarpRun {
                     self.update_one(context, block, inst, place, (lane, AccessKind::Write), |_| {
                         pack(0, count, count, NO_BYTES)
                     })?;
-                    block.observe_mbarrier(shared_offset(place));
+                    block.observe_mbarrier(key);
                 }
                 MBarrierKind::Invalidate => {
                     self.update_one(context, block, inst, place, (lane, AccessKind::Write), |_| 0)?;
-                    block.observe_mbarrier(shared_offset(place));
+                    block.observe_mbarrier(key);
                 }
                 MBarrierKind::Arrive { state, count, expected, drop } => {
                     let count = u64::from(count.get(&self.registers)[lane]);
@@ -81,7 +87,7 @@ impl WarpRun {
                     let update = |state| advance(state, count, dropped, bytes);
                     let before = self.update_one(context, block, inst, place, (lane, AccessKind::Atomic), update)?;
                     let completes = ends_phase(before, update(before));
-                    block.observe_mbarrier_arrival(shared_offset(place), Some((self.index, lane)), completes);
+                    block.observe_mbarrier_arrival(key, Some((self.index, lane)), completes);
                     self.write(*state, &[before; 32], alone);
                 }
                 MBarrierKind::ArriveAfterCopies { counts } => {
@@ -91,8 +97,8 @@ impl WarpRun {
                     let update = |state| advance(state, arrived, 0, 0);
                     let before = self.update_one(context, block, inst, place, kind, update)?;
                     let completes = ends_phase(before, update(before));
-                    block.observe_mbarrier_arrival(shared_offset(place), Some((self.index, lane)), completes);
-                    block.observe_copies_arrive(self.index, lane, shared_offset(place), before & PHASE != 0);
+                    block.observe_mbarrier_arrival(key, Some((self.index, lane)), completes);
+                    block.observe_copies_arrive(self.index, lane, key, before & PHASE != 0);
                 }
                 MBarrierKind::ExpectBytes(bytes) => {
                     let bytes = i64::from(bytes.get(&self.registers)[lane]);
@@ -111,7 +117,7 @@ impl WarpRun {
                     let asked = if *parity { asked << 63 } else { asked & PHASE };
                     let over = now & PHASE != asked;
                     if over {
-                        block.observe_phase_end(self.index, lane, shared_offset(place), asked != 0);
+                        block.observe_phase_end(self.index, lane, key, asked != 0);
                     }
                     self.registers.set_predicate(*done, if over { !0 } else { 0 }, alone);
                 }
@@ -131,7 +137,8 @@ impl WarpRun {
     ) -> Result<(), Box<Finding>> {
         let update = |state| advance(state, 0, 0, bytes);
         let before = self.update_one(context, block, inst, place, (lane, AccessKind::Atomic), update)?;
-        block.observe_mbarrier_arrival(shared_offset(place), None, ends_phase(before, update(before)));
+        let key = block.mbarrier_key(context, place);
+        block.observe_mbarrier_arrival(key, None, ends_phase(before, update(before)));
         Ok(())
     }
     /// A bulk copy of a lane is done: the barrier gets its bytes, and those that wait for the phase what it wrote.
@@ -145,7 +152,7 @@ impl WarpRun {
     ) -> Result<(), Box<Finding>> {
         let update = |state| advance(state, 0, 0, -i64::from(size));
         let before = self.update_one(context, block, inst, place, (lane, AccessKind::Atomic), update)?;
-        let (barrier, completes) = (shared_offset(place), ends_phase(before, update(before)));
+        let (barrier, completes) = (block.mbarrier_key(context, place), ends_phase(before, update(before)));
         block.observe_bulk_phase(self.index, lane, barrier, before & PHASE != 0);
         block.observe_mbarrier_arrival(barrier, Some((self.index, lane)), completes);
         Ok(())

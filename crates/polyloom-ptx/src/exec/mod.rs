@@ -4,6 +4,8 @@ pub(crate) mod access;
 pub(crate) mod block;
 mod bulk;
 mod call;
+mod cluster;
+mod cluster_ops;
 mod conditional;
 mod grid;
 mod heap;
@@ -14,7 +16,9 @@ mod print;
 pub(crate) mod registers;
 mod special;
 mod stack;
+mod tensor;
 pub(crate) mod warp;
+mod warpgroup;
 
 pub(crate) use block::BlockState;
 pub(crate) use grid::{GridContext, run, runs_on};

@@ -87,7 +87,14 @@ impl WarpRun {
             }
             StateSpace::Shared => {
                 let offset = address - window::base(StateSpace::Shared);
-                context.shared_bounds().contains(&offset).then(|| block.shared.load8(offset as usize))?
+                match window::rank(offset).filter(|rank| *rank < context.cluster_blocks && *rank != block.rank) {
+                    Some(rank) => {
+                        let offset = window::without_rank(offset);
+                        let is_inside = context.shared_bounds().contains(&offset);
+                        is_inside.then(|| block.cluster.shared(rank).load8(offset as usize))?
+                    }
+                    None => context.shared_bounds().contains(&offset).then(|| block.shared.load8(offset as usize))?,
+                }
             }
             StateSpace::Param => context.parameters.load8(within(StateSpace::Param, context.parameters.len())?),
             _ => {

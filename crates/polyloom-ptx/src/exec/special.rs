@@ -58,8 +58,13 @@ impl WarpRun {
             SpecialRegister::ReservedShared(offset) => all(offset.into()),
             SpecialRegister::WorkspaceLow => all(context.workspace & u64::from(u32::MAX)),
             SpecialRegister::WorkspaceHigh => all(context.workspace >> 32),
+            SpecialRegister::ClusterIndex(axis) => all((block.index[axis] / context.cluster[axis]).into()),
+            SpecialRegister::ClusterCount(axis) => all((launch.grid[axis] / context.cluster[axis]).into()),
+            SpecialRegister::IndexInCluster(axis) => all((block.index[axis] % context.cluster[axis]).into()),
+            SpecialRegister::ClusterSize(axis) => all(context.cluster[axis].into()),
+            SpecialRegister::ClusterRank => all(block.rank.into()),
+            SpecialRegister::ClusterBlocks => all(context.cluster_blocks.into()),
             SpecialRegister::Absent | SpecialRegister::Zero => all(0),
-            SpecialRegister::One => all(1),
         };
         self.write(destination, &values, mask);
     }

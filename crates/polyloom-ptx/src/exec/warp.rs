@@ -52,6 +52,10 @@ pub(crate) enum PathWait {
         id: u32,
         completed: u64,
     },
+    /// The barrier of the cluster, likewise.
+    Cluster {
+        completed: u64,
+    },
 }
 
 /// A function's activation. Lanes that called from the same instruction of the same activation share one; when all of
@@ -413,6 +417,7 @@ impl WarpRun {
                 Ok(PathStep::Next)
             }
             DecodedOp::Barrier(barrier) => self.barrier(context, block, path, inst, barrier, lanes),
+            DecodedOp::Cluster(op) => self.cluster(context, block, path, inst, op, lanes),
             DecodedOp::Warp(op) => self.together(context, block, path, inst, op, lanes),
             DecodedOp::ActiveMask(slot) => {
                 super::registers::put(&mut self.registers, *slot, &[lanes; LANES], lanes);
@@ -437,6 +442,18 @@ impl WarpRun {
             }
             DecodedOp::BulkCopy(copy) => {
                 self.bulk_copy(context, block, inst, copy, lanes)?;
+                Ok(PathStep::Next)
+            }
+            DecodedOp::WarpGroupProduct(product) => {
+                self.warp_group_product(context, block, inst, product, lanes)?;
+                Ok(PathStep::Next)
+            }
+            DecodedOp::TensorCopy(copy) => {
+                self.tensor_copy(context, block, inst, copy, lanes)?;
+                Ok(PathStep::Next)
+            }
+            DecodedOp::AsyncAccess(access) => {
+                self.async_access(context, block, inst, access, lanes)?;
                 Ok(PathStep::Next)
             }
             DecodedOp::BulkCommit => {
@@ -492,7 +509,18 @@ impl WarpRun {
     /// Paths whose barrier completed can go on, with its result.
     fn wake(&mut self, context: &GridContext<'_>, block: &mut BlockState) {
         for path in &mut self.paths {
-            let PathWait::Barrier { id, completed } = path.wait else { continue };
+            let (id, completed) = match path.wait {
+                PathWait::Barrier { id, completed } => (id, completed),
+                PathWait::Cluster { completed } => {
+                    if block.cluster.completed() != completed {
+                        path.wait = PathWait::No;
+                        path.pc += 1;
+                        block.observe_cluster_wait(self.index, path.mask);
+                    }
+                    continue;
+                }
+                PathWait::No | PathWait::Lanes => continue,
+            };
             if block.barrier_completed(id) == completed {
                 continue;
             }

@@ -19,6 +19,26 @@ pub(crate) const GLOBAL: u64 = 0x7f << SHIFT;
 /// GPUs since `sm_80`.
 pub(crate) const RESERVED_SHARED: u32 = 1024;
 
+/// The bit at which the number of a block among those of its cluster begins in an address of shared memory: zero for
+/// the own block, and one more than its rank for every block in addresses that `mapa` gives.
+const RANK_SHIFT: u32 = 24;
+const RANK_BITS: u64 = 0xff << RANK_SHIFT;
+
+/// The address of a byte of shared memory as that of the block of this rank.
+pub(crate) fn of_rank(address: u64, rank: u32) -> u64 {
+    address & !RANK_BITS | (u64::from(rank) + 1) << RANK_SHIFT & RANK_BITS
+}
+
+/// The rank of the block that an address of shared memory names, if it names one.
+pub(crate) fn rank(address: u64) -> Option<u32> {
+    ((address & RANK_BITS) >> RANK_SHIFT).checked_sub(1).map(|rank| rank as u32)
+}
+
+/// An address of shared memory that names no block.
+pub(crate) fn without_rank(address: u64) -> u64 {
+    address & !RANK_BITS
+}
+
 /// The generic address of the first byte of `space`; zero for spaces whose addresses are generic ones already.
 pub(crate) fn base(space: StateSpace) -> u64 {
     match space {

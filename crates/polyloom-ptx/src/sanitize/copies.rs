@@ -6,9 +6,9 @@ use rustc_hash::FxHashMap;
 /// An mbarrier's address and the parity of a phase.
 type Phase = (u64, bool);
 
-/// The copies of a block.
+/// The copies of a cluster. Threads have their numbers among those of all its blocks.
 #[derive(Default)]
-pub(super) struct BlockCopies {
+pub(super) struct PendingCopies {
     /// The write of each generic word.
     targets: FxHashMap<u64, PendingCopy>,
     /// The read of each word; the last of several copies of one word.
@@ -48,7 +48,7 @@ pub(super) struct CopyUnderWay {
     pub(super) of_phase: bool,
 }
 
-impl BlockCopies {
+impl PendingCopies {
     /// A thread begins to write some bytes.
     pub(super) fn write(&mut self, thread: usize, bytes: (u64, u32), end: CopyEnd) {
         let group = self.group(thread, end);

@@ -23,7 +23,7 @@ pub(super) fn access(counters: &mut Counters, context: &GridContext<'_>, access:
             let count = lanes_of(group.lanes).zip(&mut spans).map(|(lane, span)| *span = ends(lane)).count();
             global(counters, access.kind, &mut spans[..count]);
         }
-        AccessRegion::Shared => {
+        AccessRegion::Shared | AccessRegion::Peer(_) => {
             counters.shared_accesses += 1;
             // Accesses of 8 and 16 bytes go in halves and quarters of a warp.
             let lanes_at_once = LANES / (access.size as usize).div_ceil(4).clamp(1, 4);
@@ -52,7 +52,7 @@ pub(super) fn rows(
             let ends = rows.iter().map(|row| (start + *row as u64, start + (row + size) as u64));
             global(counters, kind, &mut ends.collect::<Vec<_>>());
         }
-        AccessRegion::Shared => {
+        AccessRegion::Shared | AccessRegion::Peer(_) => {
             counters.shared_accesses += 1;
             let piece = size.min(16);
             let pieces: Vec<usize> = rows.iter().flat_map(|row| (*row..row + size).step_by(piece)).collect();

@@ -3,6 +3,7 @@
 //! Execution shows every access, barrier and fence to `BlockState`'s `observe` functions, which are here. Nothing of it
 //! runs unless a launch asks for checks or counters.
 
+pub(crate) mod cluster;
 mod copies;
 mod count;
 mod flow;
@@ -20,8 +21,9 @@ use crate::exec::{BlockState, GridContext};
 use crate::memory::window::{self, RESERVED_SHARED};
 use crate::report::{Finding, FindingKind};
 use crate::syntax::ast::StateSpace;
-use copies::{BlockCopies, CopyEnd, CopyUnderWay};
-use order::{BlockTime, Board, MBarrierTime, VectorClock};
+use cluster::ClusterChecks;
+use copies::{CopyEnd, CopyUnderWay};
+use order::{BlockTime, Board, VectorClock};
 use race::{AccessRecord, ShadowMemory};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, PoisonError};
@@ -48,14 +50,9 @@ impl GlobalChecks {
 /// Describes what the checks know of one block.
 pub(crate) struct BlockChecks {
     sanitize: Sanitizers,
-    /// A bit for each byte of shared memory that was written.
-    shared_written: Vec<u8>,
+    /// The number of the block's first thread among those of its cluster.
+    first_thread: usize,
     time: BlockTime,
-    shadow: ShadowMemory,
-    board: Board,
-    copies: BlockCopies,
-    /// Indexed by their offsets.
-    mbarriers: FxHashMap<u64, MBarrierTime>,
     /// Holds what threads that arrived at a barrier without waiting did before.
     given: FxHashMap<usize, Vec<Arc<VectorClock>>>,
     /// Each thread's last instruction that accessed memory.
@@ -63,21 +60,20 @@ pub(crate) struct BlockChecks {
 }
 
 impl BlockChecks {
-    pub(crate) fn new(sanitize: Sanitizers, shared_bytes: u32, linear: u64, warps: u32) -> Self {
-        let mut shared_written = vec![0; (shared_bytes as usize).div_ceil(8)];
-        // The system's own words count as written, because they are zero at first.
-        shared_written.iter_mut().take(RESERVED_SHARED as usize / 8).for_each(|bits| *bits = 0xff);
+    /// The checks of a block, which is known by its number in the order of clusters of so many blocks.
+    pub(crate) fn new(sanitize: Sanitizers, block: (u32, u32), warps: u32) -> Self {
         BlockChecks {
             sanitize,
-            shared_written,
-            time: BlockTime::new(linear as u32, warps as usize * LANES),
-            shadow: ShadowMemory::default(),
-            board: Board::default(),
-            copies: BlockCopies::default(),
-            mbarriers: FxHashMap::default(),
+            first_thread: (block.0 % block.1) as usize * warps as usize * LANES,
+            time: BlockTime::new(block, warps as usize * LANES),
             given: FxHashMap::default(),
             last: vec![None; warps as usize * LANES],
         }
+    }
+
+    /// The number of a lane among those of the cluster.
+    fn thread_of_cluster(&self, warp: u32, lane: usize) -> usize {
+        self.first_thread + thread_of(warp, lane)
     }
 }
 
@@ -91,6 +87,7 @@ fn generic(context: &GridContext<'_>, place: AccessRegion, offset: usize) -> u64
     match place {
         AccessRegion::Global(index) => context.memory[index].address + offset as u64,
         AccessRegion::Shared => window::base(StateSpace::Shared) + offset as u64,
+        AccessRegion::Peer(rank) => window::base(StateSpace::Shared) + window::of_rank(offset as u64, rank),
         AccessRegion::Local => window::base(StateSpace::Local) + offset as u64,
         AccessRegion::Param => window::base(StateSpace::Param) + offset as u64,
         AccessRegion::Nowhere => 0,
@@ -101,6 +98,9 @@ fn generic(context: &GridContext<'_>, place: AccessRegion, offset: usize) -> u64
 fn place_name(context: &GridContext<'_>, place: AccessRegion, offset: usize) -> String {
     match place {
         AccessRegion::Global(index) => context.memory[index].describe_byte(offset, context.launch.names),
+        AccessRegion::Peer(rank) => {
+            format!("{} of block {rank} of the cluster", context.describe_shared(offset as u64))
+        }
         _ => context.describe_shared(offset as u64),
     }
 }
@@ -138,7 +138,9 @@ impl BlockState {
         warp: &WarpRun,
         access: &LaneAccess<'_>,
     ) -> Result<(), Box<Finding>> {
-        if self.checks.is_some() && matches!(access.group.place, AccessRegion::Global(_) | AccessRegion::Shared) {
+        let is_watched =
+            matches!(access.group.place, AccessRegion::Global(_) | AccessRegion::Shared | AccessRegion::Peer(_));
+        if self.checks.is_some() && is_watched {
             if let Some(checks) = &mut self.checks {
                 lanes_of(access.group.lanes)
                     .for_each(|lane| checks.last[thread_of(warp.index, lane)] = Some(access.inst.index));
@@ -156,61 +158,73 @@ impl BlockState {
     }
 
     pub(crate) fn observe_commit(&mut self, warp: u32, lanes: u32) {
-        if let Some(checks) = &mut self.checks {
-            lanes_of(lanes).for_each(|lane| checks.copies.commit(thread_of(warp, lane)));
+        let (Some(checks), Some(mut cluster)) = (&self.checks, self.cluster.checks()) else { return };
+        lanes_of(lanes).for_each(|lane| cluster.copies.commit(checks.thread_of_cluster(warp, lane)));
+    }
+
+    /// Lanes arrive at the barrier of the cluster.
+    pub(crate) fn observe_cluster_arrival(&mut self, warp: u32, lanes: u32) {
+        let (Some(checks), Some(mut cluster)) = (&mut self.checks, self.cluster.checks()) else { return };
+        for lane in lanes_of(lanes) {
+            checks.time.arrive(&mut cluster.barrier, thread_of(warp, lane), false);
         }
+    }
+
+    /// Lanes have seen that all have come to the barrier of the cluster.
+    pub(crate) fn observe_cluster_wait(&mut self, warp: u32, lanes: u32) {
+        let (Some(checks), Some(cluster)) = (&mut self.checks, self.cluster.checks()) else { return };
+        lanes_of(lanes).for_each(|lane| checks.time.wait(&cluster.barrier, thread_of(warp, lane)));
     }
 
     /// All but `left` groups of copies are waited for; if there is no number, all copies.
     pub(crate) fn observe_wait(&mut self, warp: u32, lanes: u32, left: Option<u32>) {
-        let Some(checks) = &mut self.checks else { return };
+        let (Some(checks), Some(mut cluster)) = (&self.checks, self.cluster.checks()) else { return };
         for lane in lanes_of(lanes) {
-            let thread = thread_of(warp, lane);
-            let stamp = checks.time.stamp(thread);
-            for address in checks.copies.wait(thread, left) {
-                checks.shadow.written_now(address, stamp);
+            let stamp = checks.time.stamp(thread_of(warp, lane));
+            for address in cluster.copies.wait(checks.thread_of_cluster(warp, lane), left) {
+                cluster.shadow.written_now(address, stamp);
             }
         }
     }
 
     pub(crate) fn observe_bulk_commit(&mut self, warp: u32, lanes: u32) {
-        if let Some(checks) = &mut self.checks {
-            lanes_of(lanes).for_each(|lane| checks.copies.commit_bulk(thread_of(warp, lane)));
-        }
+        let (Some(checks), Some(mut cluster)) = (&self.checks, self.cluster.checks()) else { return };
+        lanes_of(lanes).for_each(|lane| cluster.copies.commit_bulk(checks.thread_of_cluster(warp, lane)));
     }
 
     /// All but `left` bulk groups are waited for, or that their sources have been read.
     pub(crate) fn observe_bulk_wait(&mut self, warp: u32, lanes: u32, left: u32, only_reads: bool) {
-        if let Some(checks) = &mut self.checks {
-            lanes_of(lanes).for_each(|lane| checks.copies.wait_bulk(thread_of(warp, lane), left, only_reads));
-        }
+        let (Some(checks), Some(mut cluster)) = (&self.checks, self.cluster.checks()) else { return };
+        let thread = |lane| checks.thread_of_cluster(warp, lane);
+        lanes_of(lanes).for_each(|lane| cluster.copies.wait_bulk(thread(lane), left, only_reads));
     }
 
     /// The bulk copy that a thread has just begun is done when the mbarrier's phase of that parity is over.
     pub(crate) fn observe_bulk_phase(&mut self, warp: u32, lane: usize, barrier: u64, phase: bool) {
-        if let Some(checks) = &mut self.checks {
-            checks.copies.bind_bulk(thread_of(warp, lane), (barrier, phase));
+        if let (Some(checks), Some(mut cluster)) = (&self.checks, self.cluster.checks()) {
+            cluster.copies.bind_bulk(checks.thread_of_cluster(warp, lane), (barrier, phase));
         }
     }
 
     /// A thread arrives at an mbarrier, in its phase of that parity, when its copies until now are done.
     pub(crate) fn observe_copies_arrive(&mut self, warp: u32, lane: usize, barrier: u64, phase: bool) {
-        if let Some(checks) = &mut self.checks {
-            checks.copies.bind(thread_of(warp, lane), (barrier, phase));
+        if let (Some(checks), Some(mut cluster)) = (&self.checks, self.cluster.checks()) {
+            cluster.copies.bind(checks.thread_of_cluster(warp, lane), (barrier, phase));
         }
     }
 
     /// An mbarrier begins, or ends.
     pub(crate) fn observe_mbarrier(&mut self, barrier: u64) {
-        if let Some(checks) = &mut self.checks {
-            checks.mbarriers.remove(&barrier);
+        if let Some(mut cluster) = self.cluster.checks() {
+            cluster.mbarriers.remove(&barrier);
         }
     }
 
     /// A thread arrives at an mbarrier, or, without one, bytes do; `completes` tells that this ends the phase.
     pub(crate) fn observe_mbarrier_arrival(&mut self, barrier: u64, thread: Option<(u32, usize)>, completes: bool) {
         let Some(checks) = self.checks.as_mut().filter(|checks| checks.sanitize.races) else { return };
-        let mbarrier = checks.mbarriers.entry(barrier).or_default();
+        let Some(mut cluster) = self.cluster.checks() else { return };
+        let mbarrier = cluster.mbarriers.entry(barrier).or_default();
         match thread {
             Some((warp, lane)) => checks.time.arrive(mbarrier, thread_of(warp, lane), completes),
             None if completes => mbarrier.complete(),
@@ -220,9 +234,9 @@ impl BlockState {
 
     /// A thread has seen that the mbarrier's phase of that parity is over.
     pub(crate) fn observe_phase_end(&mut self, warp: u32, lane: usize, barrier: u64, phase: bool) {
-        let Some(checks) = &mut self.checks else { return };
-        checks.copies.complete((barrier, phase));
-        if let Some(mbarrier) = checks.mbarriers.get(&barrier) {
+        let (Some(checks), Some(mut cluster)) = (&mut self.checks, self.cluster.checks()) else { return };
+        cluster.copies.complete((barrier, phase));
+        if let Some(mbarrier) = cluster.mbarriers.get(&barrier) {
             checks.time.wait(mbarrier, thread_of(warp, lane));
         }
     }
@@ -333,7 +347,8 @@ impl BlockState {
             let mut finding = context.plain_finding(FindingKind::DivergentBarrier, &message);
             finding.site = Some(site(first.pc));
             finding.other = other.map(site);
-            finding.threads = threads.take(MAX_THREADS).map(|thread| context.thread_at(self.linear, thread)).collect();
+            let places = threads.take(MAX_THREADS).map(|thread| context.thread_at(self.ordinal(context), thread));
+            finding.threads = places.collect();
             context.report(*finding);
         };
         let threads = |warps: &[u32]| -> Vec<usize> {
@@ -373,8 +388,10 @@ impl BlockState {
     }
 
     fn check_written(&mut self, context: &GridContext<'_>, warp: &WarpRun, access: &LaneAccess<'_>) {
-        let Some(checks) = &mut self.checks else { return };
-        let unwritten = uninitialised::access(context, &mut checks.shared_written, access);
+        let (Some(checks), Some(mut cluster)) = (&self.checks, self.cluster.checks()) else { return };
+        let owner = if let AccessRegion::Peer(rank) = access.group.place { rank } else { self.rank };
+        let unwritten = uninitialised::access(context, &mut cluster.written[owner as usize], access);
+        drop(cluster);
         if let (true, Some((lanes, offset))) = (checks.sanitize.uninitialised, unwritten) {
             let place = place_name(context, access.group.place, offset);
             let message = format!("nobody wrote {place}");
@@ -394,22 +411,27 @@ impl BlockState {
         let (Some(mut checks), Some(global)) = (self.checks.take(), &context.global_checks) else { return Ok(()) };
         let mut global = global.lock().unwrap_or_else(PoisonError::into_inner);
         let global = &mut *global;
+        let Some(mut cluster) = self.cluster.checks() else { return Ok(()) };
         let (group, order) = (access.group, access.order);
         let reads = !matches!(access.kind, AccessKind::Write | AccessKind::AsyncWrite);
         let writes = !matches!(access.kind, AccessKind::Read | AccessKind::AsyncRead);
         for lane in lanes_of(group.lanes) {
             let (thread, offset) = (thread_of(warp.index, lane), group.offsets[lane]);
-            let address = generic(context, group.place, offset);
-            let copies = &mut checks.copies;
+            let address = match group.place {
+                AccessRegion::Shared => generic(context, AccessRegion::Peer(self.rank), offset),
+                place => generic(context, place, offset),
+            };
+            let copier = checks.thread_of_cluster(warp.index, lane);
+            let copies = &mut cluster.copies;
             let under_way = copies.find(address, access.size, writes);
-            let end = match &access.inst.op {
-                DecodedOp::BulkCopy(copy) if matches!(copy.end, BulkEnd::Group) => CopyEnd::BulkGroup,
-                DecodedOp::BulkCopy(_) => CopyEnd::Phase,
-                _ => CopyEnd::Group,
+            let end = match access.inst.op.bulk_end() {
+                Some(BulkEnd::Group) => CopyEnd::BulkGroup,
+                Some(BulkEnd::MBarrier(_)) => CopyEnd::Phase,
+                None => CopyEnd::Group,
             };
             match access.kind {
-                AccessKind::AsyncWrite => copies.write(thread, (address, access.size), end),
-                AccessKind::AsyncRead => copies.read(thread, (address, access.size), end),
+                AccessKind::AsyncWrite => copies.write(copier, (address, access.size), end),
+                AccessKind::AsyncRead => copies.read(copier, (address, access.size), end),
                 _ => {}
             }
             if let (Some(copy), true) = (under_way, checks.sanitize.async_copies) {
@@ -420,11 +442,11 @@ impl BlockState {
                 continue;
             }
             let stamp = checks.time.stamp(thread);
-            let BlockChecks { time, shadow, board, .. } = &mut *checks;
-            let (shadow, board) = if group.place == AccessRegion::Shared {
-                (shadow, board)
-            } else {
-                (&mut global.shadow, &mut global.board)
+            let time = &mut checks.time;
+            let ClusterChecks { shadow, board, .. } = &mut *cluster;
+            let (shadow, board) = match group.place {
+                AccessRegion::Shared | AccessRegion::Peer(_) => (shadow, board),
+                _ => (&mut global.shadow, &mut global.board),
             };
             // Accesses of mbarriers are left out, because mbarriers order threads by their phases.
             if order.strong && !matches!(access.inst.op, DecodedOp::MBarrier(_)) {
@@ -432,7 +454,8 @@ impl BlockState {
             }
             // The system's accesses to its own shared memory are its affair, because cooperative groups rely on more
             // than PTX says.
-            if group.place == AccessRegion::Shared && offset < RESERVED_SHARED as usize {
+            let is_shared = matches!(group.place, AccessRegion::Shared | AccessRegion::Peer(_));
+            if is_shared && offset < RESERVED_SHARED as usize {
                 continue;
             }
             let record = AccessRecord::new(stamp, access.inst.index, writes, order);
@@ -456,9 +479,11 @@ impl BlockState {
                 }
             };
             if let Some((other, at)) = shadow.access(time, thread, (address, access.size), record, &same) {
+                let at = generic(context, group.place, offset + (at - address) as usize);
                 self.report_race(context, warp, access, (lane, offset, at), (writes, other));
             }
         }
+        drop(cluster);
         self.checks = Some(checks);
         if global.shadow.is_full() {
             let message = "the kernel uses more global memory than the check for races can watch (128 MiB); \
@@ -495,7 +520,10 @@ impl BlockState {
         reads: bool,
     ) {
         let place = place_name(context, access.group.place, offset);
-        let copier = context.thread_at(self.linear, copy.thread);
+        let n_threads = self.present().len() * LANES;
+        let (rank, thread) = (copy.thread / n_threads, copy.thread % n_threads);
+        let first = self.ordinal(context) - u64::from(self.rank);
+        let copier = context.thread_at(first + rank as u64, thread);
         let verb = if reads { "read" } else { "written" };
         let name = if copy.is_bulk { "cp.async.bulk" } else { "cp.async" };
         let what = if copy.writes { format!("its `{name}`") } else { format!("the `{name}` that reads it") };

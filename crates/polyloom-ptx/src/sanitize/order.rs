@@ -72,9 +72,9 @@ impl GatheredClock {
 pub(super) struct MBarrierTime {
     /// The present one included of all phases until now.
     gathered: GatheredClock,
-    /// Holds what each thread knew when it arrived in the present phase, and in the last that is over.
-    arrived: FxHashMap<usize, Arc<VectorClock>>,
-    gave: FxHashMap<usize, Arc<VectorClock>>,
+    /// Holds what each thread of a block knew when it arrived in the present phase, and in the last that is over.
+    arrived: FxHashMap<(u32, usize), Arc<VectorClock>>,
+    gave: FxHashMap<(u32, usize), Arc<VectorClock>>,
     /// Clock of the phases that are over.
     over: Arc<VectorClock>,
 }
@@ -100,9 +100,15 @@ pub(super) struct ReleasedClock {
 /// Describes what was published at addresses.
 pub(super) type Board = FxHashMap<u64, Vec<ReleasedClock>>;
 
-/// Returns true if an operation of `scope` in one block reaches another block, or its own.
-pub(super) fn reaches(scope: OrderScope, from: u32, to: u32) -> bool {
-    from == to || scope >= OrderScope::Device
+/// Returns true if an operation of `scope` in one block reaches another block, or its own, where clusters have so many
+/// blocks.
+pub(super) fn reaches(scope: OrderScope, from: u32, to: u32, cluster_blocks: u32) -> bool {
+    match scope {
+        _ if from == to => true,
+        OrderScope::Block => false,
+        OrderScope::Cluster => from / cluster_blocks == to / cluster_blocks,
+        OrderScope::Device | OrderScope::System => true,
+    }
 }
 
 #[derive(Clone, Default)]
@@ -118,13 +124,26 @@ struct ThreadTime {
 /// The time of one block.
 pub(super) struct BlockTime {
     block: u32,
+    /// Blocks of a cluster.
+    cluster_blocks: u32,
     phase: u32,
     threads: Vec<ThreadTime>,
 }
 
 impl BlockTime {
-    pub(super) fn new(block: u32, threads: usize) -> Self {
-        BlockTime { block, phase: 1, threads: vec![ThreadTime { clock: 1, ..ThreadTime::default() }; threads] }
+    /// The time of a block, by its number in the order of clusters of so many blocks.
+    pub(super) fn new((block, cluster_blocks): (u32, u32), threads: usize) -> Self {
+        BlockTime {
+            block,
+            cluster_blocks,
+            phase: 1,
+            threads: vec![ThreadTime { clock: 1, ..ThreadTime::default() }; threads],
+        }
+    }
+
+    /// Returns true if an operation of `scope` in one block reaches another.
+    pub(super) fn reaches(&self, scope: OrderScope, from: u32, to: u32) -> bool {
+        reaches(scope, from, to, self.cluster_blocks)
     }
 
     /// Now, for a thread.
@@ -166,7 +185,7 @@ impl BlockTime {
 
     /// A thread arrives at an mbarrier. `completes` tells that this ends the phase.
     pub(super) fn arrive(&mut self, mbarrier: &mut MBarrierTime, thread: usize, completes: bool) {
-        mbarrier.arrived.insert(thread, Arc::clone(&self.threads[thread].knowledge));
+        mbarrier.arrived.insert((self.block, thread), Arc::clone(&self.threads[thread].knowledge));
         self.give(thread, &mut mbarrier.gathered);
         if completes {
             mbarrier.complete();
@@ -177,7 +196,7 @@ impl BlockTime {
     pub(super) fn wait(&mut self, mbarrier: &MBarrierTime, thread: usize) {
         let known = &mut self.threads[thread].knowledge;
         // Who arrived itself, and has learnt nothing since, gets no less than it has.
-        let is_less = mbarrier.gave.get(&thread).is_some_and(|given| Arc::ptr_eq(given, known));
+        let is_less = mbarrier.gave.get(&(self.block, thread)).is_some_and(|given| Arc::ptr_eq(given, known));
         if is_less {
             *known = Arc::clone(&mbarrier.over);
         } else if !Arc::ptr_eq(known, &mbarrier.over) {
@@ -219,7 +238,7 @@ impl BlockTime {
 
     pub(super) fn fence(&mut self, thread: usize, scope: OrderScope) {
         for published in std::mem::take(&mut self.threads[thread].seen) {
-            if reaches(scope, published.block, self.block) {
+            if self.reaches(scope, published.block, self.block) {
                 self.learn(thread, &published.knowledge);
             }
         }
@@ -240,8 +259,8 @@ impl BlockTime {
         if reads {
             let found: Vec<ReleasedClock> = board.get(&address).cloned().unwrap_or_default();
             for published in found {
-                let both = reaches(published.scope, published.block, self.block)
-                    && reaches(order.scope, published.block, self.block);
+                let both = self.reaches(published.scope, published.block, self.block)
+                    && self.reaches(order.scope, published.block, self.block);
                 if !both {
                     continue;
                 }
@@ -301,7 +320,7 @@ mod tests {
     #[test]
     fn threads_that_meet_at_an_mbarrier_share_what_they_know() {
         // That takes a step for each, however many they are.
-        let mut time = BlockTime::new(0, 64);
+        let mut time = BlockTime::new((0, 1), 64);
         let mut mbarrier = MBarrierTime::default();
         for phase in 0..3 {
             let before = time.stamp(0);
@@ -321,7 +340,7 @@ mod tests {
 
     #[test]
     fn who_has_learnt_something_since_it_arrived_keeps_it() {
-        let mut time = BlockTime::new(0, 3);
+        let mut time = BlockTime::new((0, 1), 3);
         let mut mbarrier = MBarrierTime::default();
         time.arrive(&mut mbarrier, 0, false);
         let late = time.stamp(2);

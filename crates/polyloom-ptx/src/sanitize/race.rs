@@ -5,7 +5,7 @@
 //! record. Of a word at most [`MAX_READS`] records are kept, more than a block has warps: where more read what nothing
 //! orders, the oldest of the block with the most are forgotten, and a race with those alone is not found.
 
-use super::order::{BlockTime, ThreadStamp, reaches};
+use super::order::{BlockTime, ThreadStamp};
 use crate::decode::op::{MemoryOrder, OrderScope};
 use crate::exec::registers::{LANES, lanes_of};
 use rustc_hash::FxHashMap;
@@ -37,9 +37,9 @@ impl AccessRecord {
     }
 
     /// Two strong accesses are no race if each reaches the other's block (PTX ISA 9.0 §8.7.1, "morally strong").
-    fn is_fine_with(&self, other: &AccessRecord) -> bool {
+    fn is_fine_with(&self, other: &AccessRecord, time: &BlockTime) -> bool {
         let (a, b) = (self.stamp.block, other.stamp.block);
-        self.strong && other.strong && reaches(self.scope, a, b) && reaches(other.scope, a, b)
+        self.strong && other.strong && time.reaches(self.scope, a, b) && time.reaches(other.scope, a, b)
     }
 
     /// The record of its first thread that is not before what `thread` does now.
@@ -144,7 +144,7 @@ impl ShadowCell {
         same: impl Fn(&AccessRecord) -> bool,
     ) -> Option<AccessRecord> {
         let unordered = |other: &AccessRecord| {
-            let fine = record.is_fine_with(other) || other.writes && record.writes && same(other);
+            let fine = record.is_fine_with(other, time) || other.writes && record.writes && same(other);
             if fine { None } else { other.unordered(time, thread) }
         };
         let mut race = self.write.as_ref().and_then(unordered);

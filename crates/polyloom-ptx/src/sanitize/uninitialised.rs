@@ -18,7 +18,9 @@ pub(super) fn access(context: &GridContext<'_>, shared: &mut [u8], access: &Lane
         if reads {
             let known = |at: usize, length: usize| match group.place {
                 AccessRegion::Global(index) => context.memory[index].is_written(at, length),
-                AccessRegion::Shared => (at..at + length).all(|at| shared[at / 8] >> (at % 8) & 1 != 0),
+                AccessRegion::Shared | AccessRegion::Peer(_) => {
+                    (at..at + length).all(|at| shared[at / 8] >> (at % 8) & 1 != 0)
+                }
                 AccessRegion::Local | AccessRegion::Param | AccessRegion::Nowhere => true,
             };
             if !known(offset, size) {
@@ -32,7 +34,9 @@ pub(super) fn access(context: &GridContext<'_>, shared: &mut [u8], access: &Lane
         if writes {
             match group.place {
                 AccessRegion::Global(index) => context.memory[index].set_written(offset, size),
-                AccessRegion::Shared => (offset..offset + size).for_each(|at| shared[at / 8] |= 1 << (at % 8)),
+                AccessRegion::Shared | AccessRegion::Peer(_) => {
+                    (offset..offset + size).for_each(|at| shared[at / 8] |= 1 << (at % 8));
+                }
                 AccessRegion::Local | AccessRegion::Param | AccessRegion::Nowhere => {}
             }
         }

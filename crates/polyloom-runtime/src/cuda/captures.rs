@@ -20,7 +20,7 @@ pub(super) struct Captures {
     unloaded: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
-/// What a graph uses.
+/// Holds what a graph uses.
 pub(super) struct CaptureRecord {
     /// The number of its capture, and those of captures that are part of it: of branches.
     ids: Vec<u64>,
@@ -162,12 +162,9 @@ impl CudaDevice {
 
 fn capture_id(stream: &CudaStream) -> Result<Option<u64>, DriverError> {
     let (mut status, mut id) = (sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE, 0);
-    let nothing = std::ptr::null_mut;
+    let (graph, dependencies, n) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: the pointers are to this function's variables, and what is not asked for is null.
-    unsafe {
-        let (graph, dependencies, n) = (nothing(), std::ptr::null_mut(), std::ptr::null_mut());
-        sys::cuStreamGetCaptureInfo_v2(stream.handle(), &mut status, &mut id, graph as *mut _, dependencies, n)
-            .result()?;
-    }
+    unsafe { sys::cuStreamGetCaptureInfo_v2(stream.handle(), &mut status, &mut id, graph, dependencies, n) }
+        .result()?;
     Ok((status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE).then_some(id))
 }

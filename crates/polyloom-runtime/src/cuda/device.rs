@@ -34,7 +34,7 @@ pub struct CudaDevice {
     pub(super) has_streams: AtomicBool,
     /// An event for one stream to wait for another.
     pub(super) order_event: Mutex<SharedEvent>,
-    /// What is known of streams that are captured.
+    /// Holds what is known of streams that are captured.
     pub(super) captures: Captures,
 }
 

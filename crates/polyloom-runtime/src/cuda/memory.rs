@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a piece of work does with memory: an address in it, and true if it is written.
+/// Describes what a piece of work does with memory: an address in it, and true if it is written.
 pub(super) type MemoryUse = (u64, bool);
 
 /// A memory pool of the driver's that nobody else uses, and the stream that its memory comes and goes in.
@@ -318,8 +318,8 @@ impl CudaDevice {
 
     /// Pins memory of the host that somebody else has allocated.
     pub(super) fn register_host(self: &Arc<Self>, address: u64, n_bytes: usize) -> Result<(), DriverError> {
-        // SAFETY: the driver checks that there is such memory.
         let flags = sys::CU_MEMHOSTREGISTER_PORTABLE;
+        // SAFETY: the driver checks that there is such memory.
         unsafe { sys::cuMemHostRegister_v2(address as *mut _, n_bytes, flags) }.result()?;
         self.memory().add(MemoryKind::Registered, address, (n_bytes, n_bytes), UseHistory::default());
         Ok(())

@@ -119,7 +119,7 @@ pub(super) struct UnusedBlock<S> {
     pub(super) history: UseHistory<S>,
 }
 
-/// What becomes of an allocation that is given back.
+/// Describes what becomes of an allocation that is given back.
 pub(super) enum Released<S> {
     /// It is kept, or was none.
     Kept,
@@ -203,8 +203,8 @@ impl<S: StreamOrder> MemoryPool<S> {
             MemoryKind::Pinned => (&mut self.unused_pinned, &mut self.n_unused_pinned_bytes),
             _ => (&mut self.unused, &mut self.n_unused_bytes),
         };
-        let sizes = blocks.range_mut(size..=size.saturating_add(size / MOST_WASTE));
-        let (size, block) = sizes.into_iter().find_map(|(&size, blocks)| {
+        let mut sizes = blocks.range_mut(size..=size.saturating_add(size / MOST_WASTE));
+        let (size, block) = sizes.find_map(|(&size, blocks)| {
             let at = blocks.iter().rposition(|block| is_usable(&block.history))?;
             Some((size, blocks.remove(at)))
         })?;

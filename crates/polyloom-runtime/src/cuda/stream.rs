@@ -301,9 +301,10 @@ impl CudaStream {
 
     /// Returns true if the work that used memory is done. The caller is in the context.
     pub(super) fn is_done_with_uses(&self) -> bool {
-        // SAFETY: the event, and of the others the stream, is live.
         let found = match self.last_use.is_null() {
+            // SAFETY: the stream is live, as those of this crate are.
             true => unsafe { sys::cuStreamQuery(self.handle) },
+            // SAFETY: the event is this one's.
             false => unsafe { sys::cuEventQuery(self.last_use) },
         };
         found == sys::CUresult::CUDA_SUCCESS

@@ -29,7 +29,7 @@ pub trait SharedMemory: Send + Sync {
     fn advise(&self, advice: MemoryAdvice, is_set: bool) -> Result<(), DeviceFailure>;
 }
 
-/// What is told of how managed memory will be used.
+/// Describes how managed memory will be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryAdvice {
     /// It is mostly read.

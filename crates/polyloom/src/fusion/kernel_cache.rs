@@ -12,10 +12,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The most kernels that are kept. Plans keep theirs, also where this cache has dropped them.
 const MAX_KERNELS: usize = 1024;
 
+/// Describes what is chosen for a kernel beside its body.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub(crate) struct KernelChoices {
+    /// The number of turns of an inner loop that become one.
+    pub(crate) unroll: Option<u32>,
+    /// The number of threads of a block on a GPU.
+    pub(crate) block_size: Option<u32>,
+}
+
 /// Kernels with the time of their last use, counted in uses of the cache.
 #[derive(Default)]
 struct KernelEntries {
-    kernels: FxHashMap<Arc<KernelBody>, (Arc<Kernel>, u64)>,
+    kernels: FxHashMap<(Arc<KernelBody>, KernelChoices), (Arc<Kernel>, u64)>,
     clock: u64,
 }
 
@@ -27,24 +36,33 @@ pub(crate) struct FusedKernelCache {
 
 impl FusedKernelCache {
     /// Returns the kernel of a body, compiled as far as HIR.
-    pub(crate) fn kernel(&self, session: &Session, body: &Arc<KernelBody>) -> Result<Arc<Kernel>, FusionError> {
+    pub(crate) fn kernel(
+        &self,
+        session: &Session,
+        body: &Arc<KernelBody>,
+        choices: KernelChoices,
+    ) -> Result<Arc<Kernel>, FusionError> {
         let mut entries = self.entries.get().lock().unwrap_or_else(PoisonError::into_inner);
         entries.clock += 1;
         let now = entries.clock;
-        if let Some((kernel, used)) = entries.kernels.get_mut(body) {
+        let key = (body.clone(), choices);
+        if let Some((kernel, used)) = entries.kernels.get_mut(&key) {
             *used = now;
             return Ok(kernel.clone());
         }
         let mut module = Module::new();
-        let function = module.functions.push(body.function()?);
+        let mut function = body.function()?;
+        function.metadata.hints.extend(choices.unroll.map(|unroll| ("unroll".to_owned(), unroll.to_string())));
+        function.metadata.workgroup_size =
+            choices.block_size.map(|size| [size, 1, 1]).or(function.metadata.workgroup_size);
+        let function = module.functions.push(function);
         let kernel = Arc::new(session.compile_module(module, function, SourceMap::default())?);
         if entries.kernels.len() >= MAX_KERNELS
-            && let Some(oldest) =
-                entries.kernels.iter().min_by_key(|(_, (_, used))| *used).map(|(body, _)| body.clone())
+            && let Some(oldest) = entries.kernels.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone())
         {
             entries.kernels.remove(&oldest);
         }
-        entries.kernels.insert(body.clone(), (kernel.clone(), now));
+        entries.kernels.insert(key, (kernel.clone(), now));
         Ok(kernel)
     }
 }

@@ -17,7 +17,7 @@ mod options;
 
 pub use bound_fusion::{BoundFusion, RunNumber};
 pub use evaluate::evaluate_at;
-pub(crate) use kernel_cache::FusedKernelCache;
+pub(crate) use kernel_cache::{FusedKernelCache, KernelChoices};
 pub use options::plan_options;
 
 use crate::kernel::Kernel;
@@ -104,7 +104,10 @@ impl Session {
     ) -> Result<FusedPlan, FusionError> {
         let FusionPlan { buffers, kernels, outputs } = polyloom_graph::plan::plan(graph, inputs, options)?;
         let kernels = kernels.into_iter().map(|kernel| {
-            let compiled = self.fused_kernels().kernel(self, &kernel.body)?;
+            // Kernels in blocks have the blocks of their plan.
+            let block_size = options.block_size.filter(|_| matches!(kernel.grid, KernelGrid::Threads(_)));
+            let choices = KernelChoices { unroll: options.unroll, block_size };
+            let compiled = self.fused_kernels().kernel(self, &kernel.body, choices)?;
             Ok(FusedKernel { kernel: compiled, grid: kernel.grid, args: kernel.args })
         });
         let kernels = kernels.collect::<Result<_, FusionError>>()?;

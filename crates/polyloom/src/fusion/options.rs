@@ -21,5 +21,5 @@ pub fn plan_options(device: DeviceId, simulated: Arch, float_mode: FloatMode) ->
     };
     // Vectors of Cranelift have 16 bytes.
     let vector_bytes = if has_llvm() { Processor::host().vector_bytes } else { 16 };
-    PlanOptions { float_mode, n_workers, vector_bytes, gpu, tile_shape: None }
+    PlanOptions { float_mode, n_workers, vector_bytes, gpu, ..PlanOptions::default() }
 }

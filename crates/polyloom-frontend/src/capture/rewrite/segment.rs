@@ -55,8 +55,11 @@ impl<'a> SegmentBuilder<'a, '_> {
     pub(super) fn build(&self, legal: &[ExecMoment]) -> Result<GroupRewriting, String> {
         for member in 0..self.calls.len() {
             let call = self.call(member);
-            if !call.is_fusable || call.results.len() != 1 {
+            if call.results.len() != 1 {
                 return Err("it has several results".to_owned());
+            }
+            if !call.is_fusable {
+                return Err("it is called with `*`, `**`, `out=` or a function".to_owned());
             }
         }
         let units = self.units()?;

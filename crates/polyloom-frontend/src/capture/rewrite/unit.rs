@@ -4,9 +4,13 @@ use super::own_text::{OwnCall, SiteParent, bytes, is_dotted, is_literal, site_ar
 use super::segment::SegmentBuilder;
 use crate::capture::object::{FunctionSource, ObjectKind, ValueId};
 use crate::capture::timeline::{EventKind, InlinedCallEvent, OperandTree};
+use polyloom_ir::Span;
 use ruff_python_ast::{self as ast, Expr, Stmt};
 use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::FxHashMap;
+
+/// The longest text of the program that a reason repeats, in bytes.
+const MAX_QUOTE: usize = 64;
 
 /// A call expression in the function's own text that evaluates members of a group.
 pub(super) struct SiteUnit<'a> {
@@ -112,12 +116,12 @@ impl<'a> SegmentBuilder<'a, '_> {
     fn helper_unit(&self, helper: &'a InlinedCallEvent) -> Result<SiteUnit<'a>, String> {
         let range = TextRange::new(helper.span.start.into(), helper.span.end.into());
         let own = self.own_call(range)?;
-        let other = || "it is in a helper function that does something else, too".to_owned();
+        let other = || self.mixed_helper(helper, None);
         let timeline = &self.interpreter.timeline;
         let mut members = Vec::new();
         for index in helper.events.clone() {
             let event = timeline.events.get(index as usize).ok_or_else(other)?;
-            let EventKind::Op(call) = event.kind else { return Err(other()) };
+            let EventKind::Op(call) = event.kind else { return Err(self.mixed_helper(helper, Some(event.span))) };
             members.push(self.calls.iter().position(|&each| each == call).ok_or_else(other)?);
         }
         let objects = self.interpreter.table.objects_of(helper.result);
@@ -129,7 +133,19 @@ impl<'a> SegmentBuilder<'a, '_> {
         let result = result.filter(|result| members.contains(result)).ok_or_else(other)?;
         let mut expressions = FxHashMap::default();
         let mut at = 0;
-        if !self.is_pure_helper(helper, &members, &mut at, &mut expressions) || at != members.len() {
+        self.check_pure_helper(helper, &members, &mut at, &mut expressions).map_err(|part| {
+            let unit = match helper.source {
+                FunctionSource::Definition { unit, .. } | FunctionSource::Lambda { unit, .. } => unit,
+            };
+            let file = self.interpreter.units.get(unit).map(|(_, file)| *file);
+            let span = part.zip(file).map(|(range, file)| Span {
+                file,
+                start: range.start().to_u32(),
+                end: range.end().to_u32(),
+            });
+            self.mixed_helper(helper, span)
+        })?;
+        if at != members.len() {
             return Err(other());
         }
         let arguments = site_arguments(own.expr, false).ok_or("its helper function takes arguments by `*` or `**`")?;
@@ -196,81 +212,98 @@ impl<'a> SegmentBuilder<'a, '_> {
         values
     }
 
-    /// True if the body of a helper assigns results of ops to names and returns one, and nothing else. `at` counts the
-    /// members that have been found in its text.
-    fn is_pure_helper(
+    /// Says that a helper does not only call ops, and what else it does if that is known.
+    fn mixed_helper(&self, helper: &InlinedCallEvent, part: Option<Span>) -> String {
+        let units = &self.interpreter.units;
+        let name = match helper.source {
+            FunctionSource::Definition { unit, start } => {
+                units.get(unit).and_then(|(source, _)| source.definition_at(start)).map(|def| def.name.as_str())
+            }
+            FunctionSource::Lambda { .. } => None,
+        };
+        let name = name.map_or_else(|| "a helper function".to_owned(), |name| format!("the helper function `{name}`"));
+        let part = part.and_then(|span| {
+            let (source, _) = units.iter().find(|(_, file)| *file == span.file)?;
+            let text = source.text(TextRange::new(span.start.into(), span.end.into()));
+            let is_short = !text.is_empty() && text.len() <= MAX_QUOTE && !text.contains('\n');
+            is_short.then(|| format!(": `{text}`"))
+        });
+        format!("it is in {name}, which does something else, too{}", part.unwrap_or_default())
+    }
+
+    /// Checks that the body of a helper assigns results of ops to names and returns one, and nothing else. The error is
+    /// the part that does something else, if it is one. `at` counts the members that have been found in its text.
+    fn check_pure_helper(
         &self,
         helper: &InlinedCallEvent,
         members: &[usize],
         at: &mut usize,
         expressions: &mut FxHashMap<usize, Vec<&'a Expr>>,
-    ) -> bool {
-        let FunctionSource::Definition { unit, start } = helper.source else { return false };
+    ) -> Result<(), Option<TextRange>> {
+        let FunctionSource::Definition { unit, start } = helper.source else { return Err(None) };
         if !helper.is_free {
-            return false;
+            return Err(None);
         }
-        let Some((source, _)) = self.interpreter.units.get(unit) else { return false };
-        let Some(def) = source.definition_at(start) else { return false };
+        let (source, _) = self.interpreter.units.get(unit).ok_or(None)?;
+        let def = source.definition_at(start).ok_or(None)?;
         let names = crate::capture::scope::ScopeBindings::of_function(&def.parameters, &def.body);
         if !names.globals.is_empty() || !names.nonlocals.is_empty() {
-            return false;
+            return Err(None);
         }
         let n_statements = def.body.len();
-        def.body.iter().enumerate().all(|(index, stmt)| match stmt {
-            Stmt::Expr(each) => each.value.is_string_literal_expr(),
-            Stmt::Assign(assign) => {
-                assign.targets.iter().all(Expr::is_name_expr) && self.is_pure(&assign.value, members, at, expressions)
-            }
-            Stmt::AnnAssign(assign) => {
-                let is_pure = |value: &'a Expr| self.is_pure(value, members, at, expressions);
-                assign.target.is_name_expr() && assign.value.as_deref().is_some_and(is_pure)
-            }
-            Stmt::Return(each) => {
-                let is_last = index + 1 == n_statements;
-                is_last && each.value.as_deref().is_some_and(|value| self.is_pure(value, members, at, expressions))
-            }
-            _ => false,
-        })
+        for (index, stmt) in def.body.iter().enumerate() {
+            let value = match stmt {
+                Stmt::Expr(each) if each.value.is_string_literal_expr() => continue,
+                Stmt::Assign(assign) if assign.targets.iter().all(Expr::is_name_expr) => Some(&*assign.value),
+                Stmt::AnnAssign(assign) if assign.target.is_name_expr() => assign.value.as_deref(),
+                Stmt::Return(each) if index + 1 == n_statements => each.value.as_deref(),
+                _ => None,
+            };
+            let value = value.ok_or(Some(stmt.range()))?;
+            self.check_pure(value, members, at, expressions).map_err(Some)?;
+        }
+        Ok(())
     }
 
-    fn is_pure(
+    /// Checks that an expression of a helper is made of calls of members, names and literals. The error is the part that is
+    /// something else.
+    fn check_pure(
         &self,
         expr: &'a Expr,
         members: &[usize],
         at: &mut usize,
         expressions: &mut FxHashMap<usize, Vec<&'a Expr>>,
-    ) -> bool {
+    ) -> Result<(), TextRange> {
         match expr {
-            Expr::Name(_) => true,
+            Expr::Name(_) => return Ok(()),
             Expr::List(ast::ExprList { elts, .. }) | Expr::Tuple(ast::ExprTuple { elts, .. }) => {
-                elts.iter().all(|element| self.is_pure(element, members, at, expressions))
+                return elts.iter().try_for_each(|element| self.check_pure(element, members, at, expressions));
             }
-            _ if is_literal(expr) => true,
-            _ => {
-                let is_here = |member: &&usize| {
-                    let made = self.call(**member);
-                    made.inlined_at.len() == 1 && (made.span.start, made.span.end) == bytes(expr)
-                };
-                let Some(&member) = members.iter().find(is_here) else { return false };
-                let is_method = self.call(member).path.starts_with("ndarray.");
-                if let Expr::Call(call) = expr
-                    && !(is_method || call.func.is_name_expr() || is_dotted(&call.func))
-                {
-                    return false;
-                }
-                let Some(arguments) = site_arguments(expr, is_method) else { return false };
-                if !arguments.iter().all(|(_, argument)| self.is_pure(argument, members, at, expressions)) {
-                    return false;
-                }
-                // Members come in evaluation order, arguments before calls.
-                if members.get(*at) != Some(&member) {
-                    return false;
-                }
-                *at += 1;
-                expressions.insert(member, arguments.into_iter().map(|(_, argument)| argument).collect());
-                self.call(member).arguments.len() == expressions.get(&member).map_or(0, Vec::len)
-            }
+            _ if is_literal(expr) => return Ok(()),
+            _ => {}
         }
+        let other = expr.range();
+        let is_here = |member: &&usize| {
+            let made = self.call(**member);
+            made.inlined_at.len() == 1 && (made.span.start, made.span.end) == bytes(expr)
+        };
+        let &member = members.iter().find(is_here).ok_or(other)?;
+        let is_method = self.call(member).path.starts_with("ndarray.");
+        if let Expr::Call(call) = expr
+            && !(is_method || call.func.is_name_expr() || is_dotted(&call.func))
+        {
+            return Err(other);
+        }
+        let arguments = site_arguments(expr, is_method).ok_or(other)?;
+        arguments.iter().try_for_each(|(_, argument)| self.check_pure(argument, members, at, expressions))?;
+        // Members come in evaluation order, arguments before calls.
+        if members.get(*at) != Some(&member) {
+            return Err(other);
+        }
+        *at += 1;
+        expressions.insert(member, arguments.into_iter().map(|(_, argument)| argument).collect());
+        let n_arguments = expressions.get(&member).map_or(0, Vec::len);
+        if self.call(member).arguments.len() == n_arguments { Ok(()) } else { Err(other) }
     }
 
     /// True if an argument need not be evaluated where the group has run: it is a name, a literal, or a member of a module.

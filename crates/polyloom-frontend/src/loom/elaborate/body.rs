@@ -314,7 +314,8 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
                     ),
                     None if self.outside.contains_key(name) => {
                         let message = format!("`{name}` is a variable outside the parallel loop");
-                        let help = "declare it in the loop, or store the value in an array".to_owned();
+                        let help = "declare it in the loop; or write `reduce for` to combine what iterations give, or `serial for`"
+                            .to_owned();
                         let outside = self.outside.get(name).copied();
                         self.error(Code::Collision, range, message, help);
                         if let (Some(outside), Some(error)) = (outside, self.file.made.errors.last_mut()) {
@@ -442,10 +443,11 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
                 let (cond, then, otherwise) = (self.expr(cond), self.expr(then), self.expr(otherwise));
                 node::choice(cond, then, otherwise, range)
             }
-            ExprKind::Range(start, end) => {
-                let (start, end) = (start.as_ref().map(|e| self.expr(e)), end.as_ref().map(|e| self.expr(e)));
-                node::slice(start, end, range)
+            ExprKind::Range(bounds) => {
+                let [start, end, step] = bounds.each_ref().map(|bound| bound.as_ref().map(|bound| self.expr(bound)));
+                node::slice(start, end, step, range)
             }
+            ExprKind::Spread(of) => node::starred(self.expr(of), range),
             ExprKind::Tuple(values) => {
                 node::tuple(values.iter().map(|value| self.expr(value)).collect(), range, ExprContext::Load)
             }

@@ -1,7 +1,7 @@
 //! Elaborates functions, kernels and computations: parameters, results, shapes and annotations.
 
 use super::body::{BodyContext, BodyElaboration};
-use super::stages::{begin_with_extents, count_stages, declare_params, keyword};
+use super::stages::{StageGuard, begin_with_extents, count_stages, declare_params, keyword};
 use super::{ElaboratedFunction, FileElaboration, identifier, name_of};
 use crate::function_info::FunctionRole;
 use crate::loom::kind;
@@ -36,6 +36,8 @@ pub(super) struct ProgramElaboration<'e, 'a> {
     pub(super) lets: Vec<&'a Stmt>,
     /// Variables that statements outside loops declare.
     pub(super) outside: FxHashMap<String, TextRange>,
+    /// The conditions around, on which the next stages run.
+    pub(super) guards: Vec<StageGuard<'a>>,
     /// Counters of the serial loops around.
     pub(super) counters: Vec<&'a Ident>,
     /// True if the program has one stage, which has its name.
@@ -189,6 +191,7 @@ impl<'a> FileElaboration<'a> {
             locals: Vec::new(),
             lets: Vec::new(),
             outside: FxHashMap::default(),
+            guards: Vec::new(),
             counters: Vec::new(),
             has_one_stage: true,
             n_stages: 0,
@@ -370,8 +373,11 @@ impl<'a> ProgramElaboration<'_, 'a> {
                 let known = extent.and_then(|expr| self.extent(expr));
                 if known.is_none() {
                     let range = extent.map_or(result.name.range, |expr| expr.range);
-                    let message = format!("nothing says how large `{}` is along axis {}", result.name.name, made.len());
-                    let help = "write integers of extents that parameters name: `-> y: array<f32, n + 1>`";
+                    let name = &result.name.name;
+                    let message = format!("nothing says how large `{name}` is along axis {}", made.len());
+                    let help = format!(
+                        "write an integer of extents that parameters name: `-> {name}: array<f32, n>` where `x: array<f32, n>` is one"
+                    );
                     self.error(Code::BadAnnotation, range, message, help);
                 }
                 made.push(known.or(Some(Extent::Constant(0))));

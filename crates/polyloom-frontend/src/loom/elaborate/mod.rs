@@ -84,6 +84,7 @@ pub(crate) fn elaborate(file: &LoomFile, text: &str, imported: &FxHashMap<String
         match item {
             Item::Import(_) => {}
             Item::Constant(constant) => elaboration.constant(constant),
+            Item::Alias(alias) => elaboration.alias(alias),
             Item::Struct(structure) => elaboration.structure(structure),
             Item::Function(function) => match function.keyword {
                 FunctionKeyword::Fn => elaboration.function(function),
@@ -116,6 +117,7 @@ impl<'a> FileElaboration<'a> {
             let names: Vec<Ident> = match item {
                 Item::Import(Import { alias, names, .. }) => alias.iter().chain(names).cloned().collect(),
                 Item::Constant(constant) => vec![constant.name.clone()],
+                Item::Alias(alias) => vec![alias.name.clone()],
                 Item::Struct(structure) => vec![structure.name.clone()],
                 // Several functions of a name are overloads.
                 Item::Function(function) if function.keyword == FunctionKeyword::Fn => {
@@ -143,6 +145,7 @@ impl<'a> FileElaboration<'a> {
                     self.globals.insert(&constant.name.name);
                     self.constants.insert(&constant.name.name, &constant.value);
                 }
+                Item::Alias(alias) => _ = self.globals.insert(&alias.name.name),
                 Item::Struct(structure) => _ = self.globals.insert(&structure.name.name),
                 Item::Function(function) => self.globals.extend(function.name.iter().map(|name| name.name.as_str())),
             }
@@ -232,8 +235,8 @@ impl<'a> FileElaboration<'a> {
     /// Reports an iteration that meets another, if a parallel loop is not proved to have none.
     fn check_iterations(&mut self, parallel: &ForLoop, around: &LoopSurroundings<'_>) {
         let Some(found) = collision(parallel, self.text, around) else { return };
-        let help = "write each element in one iteration alone, add with `atomic_add`, or write `serial for` to run the \
-                    iterations in order";
+        let help = "write each element in one iteration alone; or write `reduce for` to combine what iterations give, \
+                    `s[i] += x`, or `serial for` to run them in order";
         self.error(Code::Collision, found.range, found.message, help);
         if let Some(other) = found.other
             && let Some(error) = self.made.errors.last_mut()

@@ -11,8 +11,8 @@ use crate::loom::parallel::LoopSurroundings;
 use crate::loom::program::{Extent, ExtentOp, ProgramStage, ShapeSymbol};
 use crate::loom::python_nodes as node;
 use crate::loom::syntax::{
-    Annotation, Block, Expr, ExprKind, ForLoop, FunctionItem, Ident, Stmt, StmtKind, blocks_of, expressions_of,
-    walk_block, walk_expr,
+    Annotation, Block, Expr, ExprKind, ForLoop, FunctionItem, Ident, Param, Stmt, StmtKind, asks_for_thread, blocks_of,
+    expressions_of, walk_block, walk_expr,
 };
 use polyloom_ir::{Code, KernelKind, MAX_DIMS};
 use ruff_python_ast::{self as ast, ExprContext, Identifier};
@@ -20,24 +20,10 @@ use ruff_text_size::TextRange;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
-/// Functions that give a thread its number, which the kernels of other languages begin with.
-const THREAD_NUMBERS: [&str; 6] = ["tid", "thread_idx", "block_idx", "block_dim", "lane_id", "warp_id"];
-
 impl<'a> ProgramElaboration<'_, 'a> {
     /// Returns true if the body is that of a thread, which asks for its number.
     pub(super) fn asks_for_its_thread(&self) -> bool {
-        let mut asks = false;
-        walk_block(&self.function.body, &mut |statement| {
-            for expr in expressions_of(statement) {
-                walk_expr(expr, &mut |part| {
-                    if let ExprKind::Call { function, .. } = &part.kind {
-                        let name = function.as_name().unwrap_or_default();
-                        asks |= THREAD_NUMBERS.contains(&name) && !self.file.globals.contains(name);
-                    }
-                });
-            }
-        });
-        asks
+        asks_for_thread(&self.function.body, &|name| self.file.globals.contains(name))
     }
 
     /// The stage of a kernel whose body is that of a thread. As many run as the caller says.
@@ -81,10 +67,14 @@ impl<'a> ProgramElaboration<'_, 'a> {
                     self.once(&mut once, generics, stages);
                     self.serial(inner, generics, stages);
                 }
-                StmtKind::If { .. } | StmtKind::While { .. } if blocks_of(statement).into_iter().any(has_parallel) => {
-                    let message = "a parallel loop under a condition, which is not known before the launch";
-                    let help = "move the condition into the loop, or write `serial for` there";
-                    self.error(Code::Unsupported, statement.range, message, help);
+                StmtKind::If { branches, otherwise } if blocks_of(statement).into_iter().any(has_parallel) => {
+                    self.once(&mut once, generics, stages);
+                    self.branches(branches, otherwise.as_ref(), generics, stages);
+                }
+                StmtKind::While { cond, .. } if blocks_of(statement).into_iter().any(has_parallel) => {
+                    let message = "a parallel loop in a `while` loop: how often it is launched is not known beforehand";
+                    let help = "write `serial for` over a range around it, or `serial for` in place of the inner `for`";
+                    self.error(Code::Unsupported, cond.range, message, help);
                 }
                 _ => {
                     if let StmtKind::Declare { targets, .. } = &statement.kind {
@@ -99,15 +89,59 @@ impl<'a> ProgramElaboration<'_, 'a> {
         self.locals.truncate(n_locals);
     }
 
+    /// The stages of branches with parallel loops: each asks the condition, which is the same wherever it is asked.
+    fn branches(
+        &mut self,
+        branches: &'a [(Expr, Block)],
+        otherwise: Option<&'a Block>,
+        generics: &[(Arc<str>, Vec<usize>)],
+        stages: &mut Vec<ProgramStage>,
+    ) {
+        let n_guards = self.guards.len();
+        for (cond, block) in branches {
+            if !self.is_uniform(cond) {
+                let message = "parallel loops under a condition that is not known before they are launched";
+                let help = "use parameters and extents alone in the condition; or move it into the loop, or write `serial for`";
+                self.error(Code::Unsupported, cond.range, message, help);
+            }
+            self.guards.push(StageGuard { cond, holds: true });
+            self.stages(&block.statements, generics, stages);
+            self.guards.pop();
+            self.guards.push(StageGuard { cond, holds: false });
+        }
+        if let Some(block) = otherwise {
+            self.stages(&block.statements, generics, stages);
+        }
+        self.guards.truncate(n_guards);
+    }
+
     /// Returns true for a value that is the same in all iterations and reads no element.
     fn is_uniform(&self, value: &Expr) -> bool {
         let mut is_uniform = true;
+        // Arrays of which no more than the shape is asked.
+        let mut shapes: Vec<*const Expr> = Vec::new();
         walk_expr(value, &mut |part| match &part.kind {
             ExprKind::Index(of, _) => is_uniform &= matches!(&of.kind, ExprKind::Member(_, m) if m.name == "shape"),
-            ExprKind::Name(name) => is_uniform &= !self.outside.contains_key(name),
+            ExprKind::Member(of, member) if member.name == "shape" => shapes.push(&raw const **of),
+            ExprKind::Call { function, arguments, .. } if function.as_name() == Some("len") => {
+                shapes.extend(arguments.iter().map(|argument| &raw const argument.value));
+            }
+            ExprKind::Name(name) => {
+                let is_elements = self.is_array(name) && !shapes.contains(&(&raw const *part));
+                is_uniform &= !self.outside.contains_key(name) && !is_elements;
+            }
             _ => {}
         });
         is_uniform
+    }
+
+    /// Returns true for the name of a parameter or a result that is an array.
+    fn is_array(&self, name: &str) -> bool {
+        let is_array =
+            |param: &Param| param.ty.as_ref().is_none_or(|ty| matches!(&ty.path[..], [only] if only.name == "array"));
+        let mut params = self.function.params.iter().chain(&self.function.results);
+        params.any(|param| param.name.name == name && is_array(param))
+            || self.results.iter().any(|result| result.name.name == name)
     }
 
     /// Makes a stage of statements that run once.
@@ -313,10 +347,17 @@ impl<'a> ProgramElaboration<'_, 'a> {
         }
         let statements = stage.statements;
         let mut made = Vec::new();
-        let needed = needed_lets(&self.lets, &statements, stage.parallel);
+        let mut asked = bounds_of_header(stage.parallel);
+        asked.extend(self.guards.iter().map(|guard| guard.cond));
+        let needed = needed_lets(&self.lets, &statements, &asked);
         let whole: Vec<&Stmt> = needed.iter().chain(&statements).copied().collect();
-        begin_with_extents_of(&mut body, &self.symbols, &whole, stage.parallel, at, &mut made);
+        begin_with_extents_of(&mut body, &self.symbols, &whole, &asked, at, &mut made);
         needed.iter().for_each(|statement| body.statement(statement, &mut made));
+        for StageGuard { cond, holds } in &self.guards {
+            let value = body.expr(cond);
+            let ends = if *holds { node::unary(ast::UnaryOp::Not, value, cond.range) } else { value };
+            made.extend(node::branch(vec![(ends, vec![node::return_value(None, cond.range)])], None, cond.range));
+        }
         if let Some(parallel) = stage.parallel {
             thread_indices(&mut body, parallel, &mut made);
             // The indices are in a scope around the body, so that the body may not declare them again by accident.
@@ -403,6 +444,13 @@ impl<'a> ProgramElaboration<'_, 'a> {
     }
 }
 
+/// A condition on which stages run.
+pub(super) struct StageGuard<'a> {
+    cond: &'a Expr,
+    /// True if they run where it holds, otherwise where it does not.
+    holds: bool,
+}
+
 /// The statements of a stage.
 struct StageBody<'a> {
     context: BodyContext,
@@ -443,24 +491,27 @@ fn names_in<'a>(statements: impl Iterator<Item = &'a Stmt>, names: &mut FxHashSe
     }
 }
 
-fn names_of_header<'a>(parallel: Option<&'a ForLoop>, names: &mut FxHashSet<&'a str>) {
-    for index in parallel.into_iter().flat_map(|parallel| &parallel.indices) {
-        // The end of a grid is that of the launch.
-        for bound in [&index.start].into_iter().chain(&index.step) {
-            walk_expr(bound, &mut |part| {
-                if let ExprKind::Name(name) = &part.kind {
-                    names.insert(name);
-                }
-            });
-        }
+/// The bounds that an iteration asks: the end of a grid is that of the launch.
+fn bounds_of_header(parallel: Option<&ForLoop>) -> Vec<&Expr> {
+    let indices = parallel.into_iter().flat_map(|parallel| &parallel.indices);
+    indices.flat_map(|index| [&index.start].into_iter().chain(&index.step)).collect()
+}
+
+fn names_of<'a>(asked: &[&'a Expr], names: &mut FxHashSet<&'a str>) {
+    for expr in asked {
+        walk_expr(expr, &mut |part| {
+            if let ExprKind::Name(name) = &part.kind {
+                names.insert(name);
+            }
+        });
     }
 }
 
-/// The `let` statements that statements name, themselves or by others.
-fn needed_lets<'a>(lets: &[&'a Stmt], statements: &[&'a Stmt], parallel: Option<&'a ForLoop>) -> Vec<&'a Stmt> {
+/// The `let` statements that statements and expressions name, themselves or by others.
+fn needed_lets<'a>(lets: &[&'a Stmt], statements: &[&'a Stmt], asked: &[&'a Expr]) -> Vec<&'a Stmt> {
     let mut names = FxHashSet::default();
     names_in(statements.iter().copied(), &mut names);
-    names_of_header(parallel, &mut names);
+    names_of(asked, &mut names);
     let mut needed: Vec<&Stmt> = Vec::new();
     for statement in lets.iter().rev() {
         let StmtKind::Declare { targets, .. } = &statement.kind else { continue };
@@ -482,20 +533,20 @@ pub(super) fn begin_with_extents(
     out: &mut Vec<ast::Stmt>,
 ) {
     let statements: Vec<&Stmt> = statements.iter().collect();
-    begin_with_extents_of(body, symbols, &statements, None, at, out);
+    begin_with_extents_of(body, symbols, &statements, &[], at, out);
 }
 
 fn begin_with_extents_of(
     body: &mut BodyElaboration<'_, '_>,
     symbols: &[ShapeSymbol],
     statements: &[&Stmt],
-    parallel: Option<&ForLoop>,
+    asked: &[&Expr],
     at: TextRange,
     out: &mut Vec<ast::Stmt>,
 ) {
     let mut names = FxHashSet::default();
     names_in(statements.iter().copied(), &mut names);
-    names_of_header(parallel, &mut names);
+    names_of(asked, &mut names);
     for symbol in symbols {
         let Some((array, axis)) = symbol.axes.first().filter(|_| names.contains(&*symbol.name)) else { continue };
         let ident = Ident { name: symbol.name.to_string(), range: at };
@@ -559,6 +610,10 @@ pub(super) fn count_stages(statements: &[Stmt]) -> usize {
             }
             StmtKind::For(inner) if has_parallel(&inner.body) => {
                 n += count_stages(&inner.body.statements);
+                is_once = false;
+            }
+            StmtKind::If { .. } if blocks_of(statement).into_iter().any(has_parallel) => {
+                n += blocks_of(statement).into_iter().map(|block| count_stages(&block.statements)).sum::<usize>();
                 is_once = false;
             }
             _ => {

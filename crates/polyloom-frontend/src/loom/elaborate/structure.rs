@@ -3,7 +3,7 @@
 use super::body::{BodyContext, BodyElaboration};
 use super::{FileElaboration, identifier};
 use crate::loom::python_nodes as node;
-use crate::loom::syntax::{Annotation, Constant, Expr, ExprKind, StructItem, TypeArgument, TypeExpr};
+use crate::loom::syntax::{Annotation, Constant, Expr, ExprKind, StructItem, TypeAlias, TypeArgument, TypeExpr};
 use crate::loom::types;
 use crate::members::package_member;
 use polyloom_ir::Code;
@@ -40,6 +40,11 @@ impl FileElaboration<'_> {
         };
         let target = node::target(&constant.name.name, constant.name.range);
         self.made.body.push(node::assign(target, value, constant.range));
+    }
+
+    pub(super) fn alias(&mut self, alias: &TypeAlias) {
+        let made = self.type_node(&alias.ty, false);
+        self.made.body.push(node::assign(node::target(&alias.name.name, alias.name.range), made, alias.range));
     }
 
     pub(super) fn structure(&mut self, structure: &StructItem) {

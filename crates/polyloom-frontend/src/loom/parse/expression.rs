@@ -67,10 +67,10 @@ impl<'a> Parser<'a> {
             if self.kind().is(symbol) && self.continues() {
                 let (at, written) = (self.token().range, if all { "and" } else { "or" });
                 self.error(Code::Syntax, at, format!("`{symbol}` is no operator"), format!("write `{written}`"));
-                self.bump();
-            } else if self.take_keyword(word).is_none() {
+            } else if !(self.is_keyword(word) && self.continues()) {
                 break;
             }
+            self.bump_operator();
             terms.push(term(self));
         }
         match terms.len() {
@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
         let first = self.binary(0);
         let mut rest = Vec::new();
         while let Some((_, op)) = COMPARISONS.iter().find(|(symbol, _)| self.kind().is(symbol) && self.continues()) {
-            self.bump();
+            self.bump_operator();
             rest.push((*op, self.binary(0)));
             if rest.len() > MAX_CHAIN as usize {
                 self.give_up();
@@ -122,7 +122,8 @@ impl<'a> Parser<'a> {
         let mut left = self.binary(level + 1);
         let mut n_operators = 0;
         while let Some((_, op)) = operators.iter().find(|(symbol, _)| self.kind().is(symbol) && self.continues()) {
-            self.bump();
+            self.refuse_increment();
+            self.bump_operator();
             let right = self.binary(level + 1);
             let kind = ExprKind::Binary(*op, Box::new(left), Box::new(right));
             left = Expr { kind, range: self.since(start) };
@@ -132,6 +133,25 @@ impl<'a> Parser<'a> {
             }
         }
         left
+    }
+
+    /// Takes an operator; its operand may stand in the next line.
+    pub(super) fn bump_operator(&mut self) {
+        self.bump();
+        self.statement_start = self.at;
+    }
+
+    /// Reports `x++` and `x--`.
+    fn refuse_increment(&mut self) {
+        let (first, second, after) = (self.token(), self.ahead(1), self.ahead(2));
+        let is_twice = (first.kind.is("+") || first.kind.is("-")) && second.kind == first.kind;
+        let ends = after.begins_line || after.kind.is("}") || after.kind.is(";") || after.kind.is(")");
+        if is_twice && ends && first.range.end() == second.range.start() {
+            let symbol = self.text_of(first.range);
+            let message = format!("`{symbol}{symbol}` is no operator");
+            self.error(Code::Syntax, first.range.cover(second.range), message, format!("write `x {symbol}= 1`"));
+            self.bump();
+        }
     }
 
     /// A sum, as bounds are, which takes no comparison: `array<f32, n + 1>`.
@@ -164,9 +184,10 @@ impl<'a> Parser<'a> {
     fn power(&mut self) -> Expr {
         let start = self.token().range;
         let base = self.postfix();
-        if self.take("**").is_none() {
+        if !(self.kind().is("**") && self.continues()) {
             return base;
         }
+        self.bump_operator();
         let rejected = self.rejected(start);
         let exponent = self.deeper(rejected, Parser::unary);
         Expr { kind: ExprKind::Binary(BinaryOp::Pow, Box::new(base), Box::new(exponent)), range: self.since(start) }
@@ -274,6 +295,11 @@ impl<'a> Parser<'a> {
                 }
                 false => None,
             };
+            let start = parser.token().range;
+            if parser.take("*").is_some() {
+                let value = Expr { kind: ExprKind::Spread(Box::new(parser.expr())), range: parser.since(start) };
+                return Argument { name, value };
+            }
             Argument { name, value: parser.expr() }
         })
     }
@@ -288,9 +314,23 @@ impl<'a> Parser<'a> {
         if self.take("..").is_none() {
             return first.map_or_else(|| self.rejected(start), |first| *first);
         }
-        let ends = self.kind().is(",") || self.kind().is("]");
+        let ends = self.kind().is(",") || self.kind().is("]") || self.is_step();
         let last = (!ends).then(|| Box::new(self.sum()));
-        Expr { kind: ExprKind::Range(first, last), range: self.since(start) }
+        let step = self.step().map(Box::new);
+        Expr { kind: ExprKind::Range([first, last, step]), range: self.since(start) }
+    }
+
+    /// Returns true at the word `step`, which is one of the language after a range alone.
+    fn is_step(&self) -> bool {
+        self.kind() == TokenKind::Name && self.continues() && self.text_of(self.token().range) == "step"
+    }
+
+    /// The step of a range, if it says one.
+    pub(super) fn step(&mut self) -> Option<Expr> {
+        self.is_step().then(|| {
+            self.bump_word();
+            self.sum()
+        })
     }
 
     fn primary(&mut self) -> Expr {
@@ -322,7 +362,13 @@ impl<'a> Parser<'a> {
                 return Expr { kind: inner.kind, range: self.since(token.range) };
             }
             _ => {
-                self.expected("a value", "write a number, a name or a call");
+                let help = match token.kind {
+                    TokenKind::Symbol("[") => {
+                        "`zeros(shape=3, dtype=f32)` makes an array, `vec3(1.0, 2.0, 3.0)` a vector"
+                    }
+                    _ => "write a number, a name or a call",
+                };
+                self.expected("a value", help);
                 return self.rejected(token.range);
             }
         };

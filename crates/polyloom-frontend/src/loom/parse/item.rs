@@ -1,7 +1,9 @@
 //! Parses what a file declares.
 
 use super::Parser;
-use crate::loom::syntax::{Constant, FunctionItem, FunctionKeyword, Ident, Import, Item, Param, StructItem, TypeExpr};
+use crate::loom::syntax::{
+    Constant, FunctionItem, FunctionKeyword, Ident, Import, Item, Param, StructItem, TypeAlias, TypeExpr,
+};
 use crate::loom::token::{Keyword, TokenKind};
 use polyloom_ir::Code;
 use ruff_text_size::TextRange;
@@ -19,10 +21,11 @@ impl Parser<'_> {
                 TokenKind::Keyword(Keyword::From) => items.extend(self.import_names().map(Item::Import)),
                 TokenKind::Keyword(Keyword::Const) => items.extend(self.constant().map(Item::Constant)),
                 TokenKind::Keyword(Keyword::Struct) => items.extend(self.structure().map(Item::Struct)),
-                TokenKind::Keyword(Keyword::Fn) => items.push(self.function(FunctionKeyword::Fn)),
-                TokenKind::Keyword(Keyword::Kernel) => items.push(self.function(FunctionKeyword::Kernel)),
-                TokenKind::Keyword(Keyword::Compute) => items.push(self.function(FunctionKeyword::Compute)),
+                TokenKind::Keyword(Keyword::Fn | Keyword::Kernel | Keyword::Compute) | TokenKind::Symbol("@") => {
+                    items.extend(self.function());
+                }
                 TokenKind::Symbol(";") => _ = self.bump(),
+                TokenKind::Name if self.is_alias() => items.extend(self.alias().map(Item::Alias)),
                 _ => self.no_item(),
             }
             if !self.token().begins_line && self.kind() != TokenKind::End && !self.kind().is(";") {
@@ -39,10 +42,6 @@ impl Parser<'_> {
         let token = self.token();
         let text = self.text_of(token.range);
         let (message, help) = match token.kind {
-            TokenKind::Symbol("@") => (
-                "an annotation here belongs to nothing".to_owned(),
-                "write annotations after the parameters: `kernel f(x: array<f32, n>) @device(\"cuda:0\") { … }`",
-            ),
             TokenKind::Symbol("}") => ("`}` closes no block".to_owned(), "remove it, or open the block with `{`"),
             TokenKind::Name if matches!(text, "def" | "func" | "function" | "void") => (
                 format!("`{text}` declares nothing"),
@@ -95,7 +94,7 @@ impl Parser<'_> {
         let (path, path_range) = self.path()?;
         let is_as = self.kind() == TokenKind::Name && self.continues() && self.text_of(self.token().range) == "as";
         let alias = if is_as {
-            self.bump();
+            self.bump_word();
             self.ident("a name", "write `import \"vectors.loom\" as v`")?
         } else {
             let file = path.rsplit('/').next().unwrap_or(&path);
@@ -129,6 +128,24 @@ impl Parser<'_> {
         }
         let value = self.expr();
         Some(Constant { name, ty, value, range: self.since(start) })
+    }
+
+    /// Returns true at `type Name =`; `type` is a word of the language there alone.
+    fn is_alias(&self) -> bool {
+        self.text_of(self.token().range) == "type"
+            && self.ahead(1).kind == TokenKind::Name
+            && self.ahead(2).kind.is("=")
+    }
+
+    fn alias(&mut self) -> Option<TypeAlias> {
+        let start = self.bump_word().range;
+        let usage = "write `type Vec5 = vector<f32, 5>`";
+        let name = self.ident("a name", usage)?;
+        if !self.expect("=", usage) {
+            return None;
+        }
+        let ty = self.type_expr()?;
+        Some(TypeAlias { name, ty, range: self.since(start) })
     }
 
     fn structure(&mut self) -> Option<StructItem> {
@@ -190,10 +207,28 @@ impl Parser<'_> {
         Some((name, self.type_expr()?))
     }
 
-    fn function(&mut self, keyword: FunctionKeyword) -> Item {
+    /// A function with its annotations, which stand before it or after its parameters.
+    fn function(&mut self) -> Option<Item> {
+        let start = self.token().range;
+        let mut annotations = self.annotations();
+        if !annotations.is_empty() && self.token().begins_line {
+            self.note_layout();
+            self.statement_start = self.at;
+        }
         let header = self.at;
+        let keyword = match self.kind() {
+            TokenKind::Keyword(Keyword::Fn) => FunctionKeyword::Fn,
+            TokenKind::Keyword(Keyword::Kernel) => FunctionKeyword::Kernel,
+            TokenKind::Keyword(Keyword::Compute) => FunctionKeyword::Compute,
+            _ => {
+                let at = annotations.first().map_or(start, |annotation| annotation.range);
+                let help = "write it before a `kernel`, a `compute` or a `fn`, or after the parameters";
+                self.error(Code::Syntax, at, "an annotation here belongs to no function", help);
+                return None;
+            }
+        };
         let keyword_range = self.bump().range;
-        let doc = self.doc_before(keyword_range);
+        let doc = self.doc_before(start);
         let name = match keyword {
             // A computation without a name is known by the kind that it asserts.
             FunctionKeyword::Compute if self.kind().is("(") => None,
@@ -224,15 +259,17 @@ impl Parser<'_> {
                 FunctionKeyword::Kernel | FunctionKeyword::Compute => {
                     results.extend(self.result());
                     while self.take(",").is_some() {
+                        // A list goes on in the next line after a comma.
+                        self.statement_start = self.at;
                         results.extend(self.result());
                     }
                 }
             }
         }
-        let annotations = self.annotations();
+        annotations.extend(self.annotations());
         let body = self.block(header);
         let range = self.since(keyword_range);
-        Item::Function(Box::new(FunctionItem {
+        Some(Item::Function(Box::new(FunctionItem {
             doc,
             keyword,
             keyword_range,
@@ -244,7 +281,7 @@ impl Parser<'_> {
             annotations,
             body,
             range,
-        }))
+        })))
     }
 
     fn generics(&mut self) -> Vec<(Ident, Option<Ident>)> {
@@ -269,6 +306,12 @@ impl Parser<'_> {
 
     fn param(&mut self) -> Option<Param> {
         let name = self.ident("a parameter", "write `x: array<f32, n>`")?;
+        if self.kind() == TokenKind::Name && self.continues() {
+            let (param, at) = (self.text_of(self.token().range), self.token().range);
+            let message = format!("the type of `{param}` stands before it");
+            self.error(Code::Syntax, name.range.cover(at), message, format!("write types after names: `{param}: f32`"));
+            self.bump();
+        }
         let ty = self.take(":").and_then(|_| self.type_expr());
         Some(Param { name, ty })
     }

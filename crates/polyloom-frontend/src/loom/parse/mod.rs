@@ -59,9 +59,10 @@ pub(crate) fn parse(text: &str, lexed: &LexedText) -> (LoomFile, Vec<SyntaxError
         errors: errors.collect(),
         layout: Vec::new(),
         angles: Vec::new(),
+        words: Vec::new(),
     };
     let items = parser.items();
-    let Parser { mut errors, layout, angles, .. } = parser;
+    let Parser { mut errors, layout, angles, words, .. } = parser;
     errors.sort_by_key(|error| error.range.start());
     let mut last = None;
     errors.retain(|error| {
@@ -73,7 +74,7 @@ pub(crate) fn parse(text: &str, lexed: &LexedText) -> (LoomFile, Vec<SyntaxError
         is_new_line
     });
     errors.truncate(MAX_ERRORS);
-    (LoomFile { items, layout, angles }, errors)
+    (LoomFile { items, layout, angles, words }, errors)
 }
 
 pub(super) struct Parser<'a> {
@@ -92,6 +93,7 @@ pub(super) struct Parser<'a> {
     errors: Vec<SyntaxError>,
     layout: Vec<(u32, u32)>,
     angles: Vec<u32>,
+    words: Vec<u32>,
 }
 
 impl<'a> Parser<'a> {
@@ -251,12 +253,22 @@ impl<'a> Parser<'a> {
         self.angles.push(self.token().range.start().to_u32());
     }
 
+    /// Takes a name that is a word of the language here.
+    fn bump_word(&mut self) -> LoomToken {
+        self.words.push(self.token().range.start().to_u32());
+        self.bump()
+    }
+
     /// A block, whose header began at the token with this index.
     fn block(&mut self, header: usize) -> Block {
         self.brackets = 0;
         // A brace may stand in a line of its own.
         if !(self.kind().is("{") || self.continues() && self.kind().is(":")) {
-            self.expected("the block, `{` or `:`,", "write `{ … }`, or `:` and an indented block");
+            let help = match self.kind() {
+                TokenKind::Symbol("=") => "compare with `==`",
+                _ => "write `{ … }`, or `:` and an indented block",
+            };
+            self.expected("the block, `{` or `:`,", help);
             // The parser skips what precedes the block in this line.
             while self.continues() && !self.kind().is("{") && !self.kind().is(":") && !self.kind().is("}") {
                 self.bump();
@@ -359,6 +371,10 @@ impl<'a> Parser<'a> {
             TokenKind::Symbol("=") => "compare with `==`; assign on a line of its own",
             TokenKind::Keyword(Keyword::If) => "write `if c then a else b` to choose a value",
             TokenKind::Symbol("&&" | "||" | "!") => "write `and`, `or` and `not`",
+            TokenKind::Keyword(Keyword::For) => "write `for`, `serial for` or `reduce for`",
+            TokenKind::Name if self.at > 0 && self.tokens[self.at - 1].kind == TokenKind::Name => {
+                "declare variables by `let` and `var`: `var x = 0.0`, `var x: f32`"
+            }
             _ => "write one statement in a line, or `;` between two",
         };
         let text = self.text_of(token.range);

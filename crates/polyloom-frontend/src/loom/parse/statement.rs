@@ -37,6 +37,8 @@ impl Parser<'_> {
         self.statement_start = self.at;
         let word = match self.kind() {
             TokenKind::Keyword(word) => Some(word),
+            // `reduce` is a word of the language before `for` alone.
+            TokenKind::Name if self.is_reduction() => Some(Keyword::For),
             _ => None,
         };
         if !annotations.is_empty() && !matches!(word, Some(Keyword::For | Keyword::Serial)) {
@@ -142,10 +144,20 @@ impl Parser<'_> {
         }
     }
 
+    fn is_reduction(&self) -> bool {
+        let next = self.ahead(1);
+        next.kind == TokenKind::Keyword(Keyword::For)
+            && !next.begins_line
+            && self.text_of(self.token().range) == "reduce"
+    }
+
     fn for_loop(&mut self, annotations: Vec<Annotation>, header: usize) -> StmtKind {
         let start = self.token().range;
         let is_serial = self.is_keyword(Keyword::Serial);
-        if is_serial {
+        let reduce = self.is_reduction().then_some(start);
+        if reduce.is_some() {
+            self.bump_word();
+        } else if is_serial {
             self.bump();
         }
         if self.is_keyword(Keyword::For) {
@@ -163,7 +175,13 @@ impl Parser<'_> {
             let is_inclusive = self.kind().is("..=");
             if self.take("..").is_none() && self.take("..=").is_none() {
                 let range = first.range;
-                let text = self.text_of(range);
+                // `range(n)` is how Python says it.
+                let text = match &first.kind {
+                    ExprKind::Call { function, arguments, .. } if function.as_name() == Some("range") => {
+                        arguments.first().map_or("n", |argument| self.text_of(argument.value.range))
+                    }
+                    _ => self.text_of(range),
+                };
                 let help = format!("write a range: `for {} in 0..{text}`", name.name);
                 if matches!(first.kind, ExprKind::Error) {
                     break;
@@ -172,12 +190,7 @@ impl Parser<'_> {
                 break;
             }
             let end = self.sum();
-            let is_step =
-                self.kind() == TokenKind::Name && self.continues() && self.text_of(self.token().range) == "step";
-            let step = is_step.then(|| {
-                self.bump();
-                self.sum()
-            });
+            let step = self.step();
             indices.push(LoopIndex { name, start: first, end, is_inclusive, step });
             if self.take(",").is_none() {
                 break;
@@ -188,7 +201,7 @@ impl Parser<'_> {
         if indices.is_empty() {
             return StmtKind::If { branches: Vec::new(), otherwise: Some(Block { statements: body.statements }) };
         }
-        StmtKind::For(ForLoop { annotations, is_serial, indices, body, header: range })
+        StmtKind::For(ForLoop { annotations, is_serial, reduce, indices, body, header: range })
     }
 
     pub(super) fn annotations(&mut self) -> Vec<Annotation> {
@@ -250,7 +263,7 @@ impl Parser<'_> {
         }
         let first = self.expr();
         if let Some((_, op)) = UPDATES.iter().find(|(symbol, _)| self.kind().is(symbol) && self.continues()) {
-            self.bump();
+            self.bump_operator();
             return Some(StmtKind::Update { target: first, op: *op, value: self.expr() });
         }
         if !(self.continues() && (self.kind().is("=") || self.kind().is(","))) {

@@ -86,8 +86,8 @@ struct AxisSlice {
 impl AxisSlice {
     fn new(start: i64, size: &Dim, step: i64) -> AxisSlice {
         match size {
-            // The step of one element may be any number.
-            Dim::Symbol(_) | Dim::Static(1) => {
+            // The step of one element, or of none, may be any number.
+            Dim::Symbol(_) | Dim::Static(0 | 1) => {
                 AxisSlice { is_reversed: false, first: start, step: 1, length: size.clone() }
             }
             &Dim::Static(size) => {
