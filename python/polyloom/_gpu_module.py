@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import weakref
 from collections.abc import Sequence
@@ -19,8 +20,9 @@ from polyloom._streams import Stream, get_stream
 __all__ = ["GpuModule", "get_cuda_kernel_properties", "get_suggested_block_size"]
 
 
-# Images that are loaded, by device and contents, as long as something uses them. Python keeps the hash of bytes.
-_loaded: weakref.WeakValueDictionary[tuple[str, bytes], GpuModule] = weakref.WeakValueDictionary()
+# Images that are loaded, by device and contents, as long as something uses them. Text is a key too, because Python
+# keeps the hash of the very object, so that a program that loads it again does not read it again.
+_loaded: weakref.WeakValueDictionary[tuple[str, str | bytes], GpuModule] = weakref.WeakValueDictionary()
 
 
 def _cuda(device: DeviceLike) -> Device:
@@ -38,7 +40,7 @@ class GpuModule:
     Parameters
     ----------
     image : str or bytes
-        PTX, a cubin or a fat binary.
+        PTX, a cubin or a fat binary, such as `kernel.fatbin(archs)` gives.
     device : str, optional
         A CUDA device; by default the one that `set_device` names.
 
@@ -50,18 +52,25 @@ class GpuModule:
 
     device: Device
     _image: _native.DeviceImage
-    _kernels: dict[str, GpuKernel]
+    _kernels: weakref.WeakValueDictionary[str, GpuKernel]
 
     def __new__(cls, image: str | bytes, device: DeviceLike = None) -> GpuModule:
-        where = _cuda(device)
-        key = (str(where), image.encode() if isinstance(image, str) else bytes(image))
-        known = _loaded.get(key)
+        if not isinstance(image, (str, bytes)):
+            image = bytes(image)
+        known = _loaded.get((_native.default_device() if device is None else device, image))
         if known is None:
-            known = super().__new__(cls)
-            known.device, known._kernels = where, {}
-            known._image = _native.DeviceImage(where, key[1])
-            _loaded[key] = known
+            where = _cuda(device)
+            code = image.encode() if isinstance(image, str) else image
+            known = _loaded.get((where, code)) or _loaded.setdefault((where, code), cls._load(where, code))
+            _loaded[where, image] = known
         return known
+
+    @classmethod
+    def _load(cls, device: Device, code: bytes) -> GpuModule:
+        made = super().__new__(cls)
+        made.device, made._kernels = device, weakref.WeakValueDictionary()
+        made._image = _native.DeviceImage(device, code)
+        return made
 
     def kernel(self, name: str) -> GpuKernel:
         """The kernel of a name, as it is in the image.
@@ -72,9 +81,7 @@ class GpuModule:
             If the image has none.
         """
         known = self._kernels.get(name)
-        if known is None:
-            known = self._kernels[name] = GpuKernel(self, name)
-        return known
+        return self._kernels.setdefault(name, GpuKernel(self, name)) if known is None else known
 
     def __repr__(self) -> str:
         return f"<module of code on {self.device}>"
@@ -92,12 +99,11 @@ class GpuKernel:
     """
 
     def __init__(self, module: GpuModule, name: str) -> None:
-        self.name, self.device = name, module.device
+        # The module is kept, so that the image is not loaded again while one of its kernels lives.
+        self.name, self.device, self._module = name, module.device, module
         self._native = module._image.kernel(name)
         self.attributes: dict[str, int] = self._native.attributes
         self._sizes = self._native.parameter_sizes
-        # Kept, because the code is the module's.
-        self._image = module._image
 
     def occupancy(self, block: int, shared_bytes: int = 0) -> int:
         """How many blocks of so many threads a multiprocessor runs at once."""
@@ -138,11 +144,11 @@ class GpuKernel:
         Raises
         ------
         TypeError, ValueError
-            If an argument does not fit, or the block is larger than the kernel's code allows.
+            If an argument does not fit, or a block has more threads or shared memory than the kernel's code allows.
         """
         if self._sizes is not None and len(args) != len(self._sizes):
             raise TypeError(f"kernel '{self.name}' takes {len(self._sizes)} arguments, not {len(args)}")
-        n_threads = int(np.prod(block))
+        n_threads = block if isinstance(block, int) else math.prod(block)
         most = self.attributes["threads_per_block"]
         if n_threads > most:
             message = f"kernel '{self.name}' runs in blocks of up to {most} threads"

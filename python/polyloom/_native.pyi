@@ -285,6 +285,15 @@ class Kernel:
         grid_stride: bool = False,
         backward: bool = False,
     ) -> bytes: ...
+    def fatbin(
+        self,
+        archs: Sequence[str],
+        *,
+        ptx_version: str | None = None,
+        dense: bool = False,
+        grid_stride: bool = False,
+        backward: bool = False,
+    ) -> bytes: ...
     def gpu_metadata(
         self,
         arch: str | None = None,

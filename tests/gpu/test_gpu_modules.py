@@ -1,6 +1,6 @@
 """Code of other compilers on a GPU, and what the driver says of kernels."""
 
-import gc
+import weakref
 
 import numpy as np
 import polyloom as loom
@@ -62,6 +62,31 @@ wait:
 done:
     ret;
 }
+
+// Threads write to shared memory from an offset on, and read what their neighbours wrote.
+.extern .shared .align 4 .b8 room[];
+.visible .entry turn(.param .u64 out, .param .u32 offset)
+.maxntid 64, 1, 1
+{
+    .reg .b32 %r<8>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd0, [out];
+    ld.param.u32 %r0, [offset];
+    cvta.to.global.u64 %rd1, %rd0;
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, room;
+    add.u32 %r3, %r2, %r0;
+    mad.lo.u32 %r4, %r1, 4, %r3;
+    st.shared.u32 [%r4], %r1;
+    bar.sync 0;
+    xor.b32 %r5, %r1, 63;
+    mad.lo.u32 %r6, %r5, 4, %r3;
+    ld.shared.u32 %r7, [%r6];
+    mul.wide.u32 %rd2, %r1, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    st.global.u32 [%rd3], %r7;
+    ret;
+}
 """
 
 
@@ -87,10 +112,10 @@ def test_an_image_is_loaded_once(cuda):
     module = loom.GpuModule(ADD)
     assert loom.GpuModule(ADD.encode()) is module and loom.GpuModule(ADD, cuda) is module
     assert module.kernel("add") is module.kernel("add")
-    number = id(module)
-    del module
-    gc.collect()
-    assert loom.GpuModule(ADD).kernel("add").name == "add" and number
+    kernel, module = module.kernel("add"), weakref.ref(module)
+    assert loom.GpuModule(ADD) is module()
+    del kernel
+    assert module() is None and loom.GpuModule(ADD).kernel("add").name == "add"
     with pytest.raises(loom.DeviceError, match="finds no kernel `absent`"):
         loom.GpuModule(ADD).kernel("absent")
     with pytest.raises(loom.DeviceError):
@@ -113,8 +138,7 @@ def test_arguments_are_checked(cuda):
         kernel.launch(1, 32, [x, 1.0, 8], shared_bytes=1 << 30)
     with pytest.raises(TypeError, match="is no array of a GPU"):
         kernel.launch(1, 32, ["x", 1.0, 8])
-    kernel.launch(1, 32, [x, 1.0, 8], shared_bytes=64 << 10)
-    assert x.numpy().tolist() == [1.0] * 8
+    assert not x.numpy().any()
 
 
 def test_a_cooperative_launch_may_wait_for_its_grid(cuda):
@@ -124,6 +148,23 @@ def test_a_cooperative_launch_may_wait_for_its_grid(cuda):
     assert seen.numpy().tolist() == [16] * 16
     with pytest.raises(loom.DeviceError, match="cannot launch the kernel"):
         kernel.launch(1 << 20, 32, [counter, seen], cooperative=True)
+
+
+def test_shared_memory_beyond_48_kib(cuda):
+    kernel, out = loom.GpuModule(ADD).kernel("turn"), loom.zeros(64, dtype=loom.uint32)
+    most = kernel.attributes["dynamic_shared_bytes"]
+    assert most > 48 << 10 and kernel.occupancy(64, most) == 1
+    kernel.launch(1, 64, [out, most - 256], shared_bytes=most)
+    assert out.numpy().tolist() == list(range(63, -1, -1))
+    with pytest.raises(ValueError, match=f"may ask for {most} bytes of shared memory"):
+        kernel.launch(1, 64, [out, 0], shared_bytes=most + 4)
+
+
+def test_launch_bounds(cuda):
+    kernel, out = loom.GpuModule(ADD).kernel("turn"), loom.zeros(64, dtype=loom.uint32)
+    assert kernel.attributes["threads_per_block"] == 64 and kernel.suggested_block()[0] <= 64
+    with pytest.raises(ValueError, match="in blocks of up to 64 threads, and 65 are 65"):
+        kernel.launch(1, 65, [out, 0], shared_bytes=1024)
 
 
 def test_attributes_and_occupancy(cuda):
@@ -152,3 +193,34 @@ def test_properties_of_kernels_of_the_package(device):
     assert x.numpy()[-1] == 3.0 and grid >= 1
     with pytest.raises(TypeError, match="a kernel is wanted"):
         loom.get_suggested_block_size(3)
+
+
+def test_fat_binaries_of_the_package_are_loaded(cuda):
+    kernel = loom.GpuModule(scale.fatbin(["sm_75", f"sm_{cuda.arch}"])).kernel("scale_cuda_kernel_forward")
+    x = loom.full(100, 2.0)
+    # The launch's extents and the address of its report, the array's address, extent and stride, and the factor.
+    launch = np.array([100, 1, 1, 1, 0], np.uint64).tobytes()
+    view = np.array([x.ptr, 100, 4], np.uint64).tobytes()
+    kernel.launch(1, 128, [launch, view, 3.0])
+    loom.synchronize()
+    assert x.numpy().tolist() == [6.0] * 100
+    with pytest.raises(loom.DeviceError):
+        loom.GpuModule(scale.fatbin(["sm_121"]), cuda)
+
+
+def test_modules_are_unloaded_whole(cuda):
+    text = ADD.replace(".address_size 64", ".address_size 64\n.visible .global .align 8 .b8 table[4194304];", 1)
+    x = loom.zeros(256)
+
+    def use(number):
+        loom.GpuModule(f"{text}// {number}").kernel("add").launch(1, 256, [x, 1.0, 256])
+
+    use(0)
+    free = cuda.free_memory
+    for number in range(1, 9):
+        use(number)
+    assert cuda.free_memory == free and x.numpy().tolist() == [9.0] * 256
+    module = loom.GpuModule(text)
+    assert cuda.free_memory <= free - 4194304
+    del module
+    assert cuda.free_memory == free

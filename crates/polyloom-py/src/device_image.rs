@@ -1,5 +1,6 @@
 //! Code by whatever compiler on a GPU, and what there is to say of kernels there.
 
+use crate::detached::Detached;
 use crate::device::named;
 use crate::errors::{device_error, launch_error};
 use crate::kernel::Kernel;
@@ -13,13 +14,15 @@ use std::sync::Arc;
 /// Code that a device has loaded: PTX, a cubin or a fat binary.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct DeviceImage {
-    image: Arc<dyn polyloom::DeviceImage>,
+    /// Dropped without the GIL, because the device is waited for before code is unloaded.
+    image: Detached<Arc<dyn polyloom::DeviceImage>>,
 }
 
 /// A kernel of it.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct ImageKernel {
-    kernel: Arc<dyn polyloom::ImageKernel>,
+    /// As of the image.
+    kernel: Detached<Arc<dyn polyloom::ImageKernel>>,
 }
 
 fn done<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R, DeviceFailure> + Send) -> PyResult<R> {
@@ -42,12 +45,13 @@ impl DeviceImage {
     #[new]
     fn new(py: Python<'_>, device: &str, image: &Bound<'_, PyBytes>) -> PyResult<DeviceImage> {
         let (device, bytes) = (named(device)?, image.as_bytes());
-        Ok(DeviceImage { image: done(py, || polyloom::device(device)?.load_image(bytes))? })
+        let image = done(py, || polyloom::device(device)?.load_image(bytes))?;
+        Ok(DeviceImage { image: Detached::new(image) })
     }
 
     /// The kernel of a name.
     fn kernel(&self, py: Python<'_>, name: &str) -> PyResult<ImageKernel> {
-        Ok(ImageKernel { kernel: done(py, || self.image.kernel(name))? })
+        Ok(ImageKernel { kernel: Detached::new(done(py, || self.image.kernel(name))?) })
     }
 }
 

@@ -12,7 +12,7 @@ use super::stream_target::StreamTarget;
 use crate::device::{Branch, BranchKind, DeviceFailure, DeviceId, Queue};
 use cudarc::driver::sys;
 use polyloom_ir::LaunchConfig;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// The kernel that tells the driver of a condition. ptxas knows the function that it calls.
 const TELL: &str = "
@@ -63,7 +63,7 @@ pub(super) struct CudaBranch {
     node: sys::CUgraphConditionalHandle,
     tell: LoadedFunction,
     /// The capture of the body, as part of that of the graph.
-    id: u64,
+    id: Option<u64>,
 }
 
 impl CudaBranch {
@@ -85,7 +85,7 @@ impl CudaBranch {
         if !has_branches() {
             return Err(refused("a branch, because its driver is for CUDA before 12.4"));
         }
-        let tell = LoadedModule::load(device, TELL.as_bytes())?.function("polyloom_tell_condition")?;
+        let tell = tell_function(device)?;
         let context = device.context();
         let mut node = 0;
         device.within("begin a branch", || {
@@ -129,6 +129,17 @@ impl CudaBranch {
         })?;
         Ok(Arc::new(CudaBranch { device: device.clone(), body, kind, condition, node, tell, id }))
     }
+}
+
+/// The kernel that tells of a condition. It is loaded once for all graphs of the device that have branches.
+fn tell_function(device: &Arc<CudaDevice>) -> Result<LoadedFunction, DeviceFailure> {
+    let mut known = device.captures.of_branches.lock().unwrap_or_else(PoisonError::into_inner);
+    let module = match known.upgrade() {
+        Some(module) => module,
+        None => LoadedModule::load(device, TELL.as_bytes())?,
+    };
+    *known = Arc::downgrade(&module);
+    module.function("polyloom_tell_condition")
 }
 
 /// Puts a launch of the kernel that tells of a condition into a stream.

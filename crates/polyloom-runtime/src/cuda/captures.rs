@@ -1,6 +1,7 @@
 //! Captures of streams that are under way: which work becomes part of a graph, and what that uses.
 
 use super::device::CudaDevice;
+use super::function::LoadedModule;
 use super::memory::MemoryUse;
 use super::memory_pool::Released;
 use super::stream::CudaStream;
@@ -9,7 +10,7 @@ use cudarc::driver::{DriverError, sys};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The captures of a device that are under way.
 #[derive(Default)]
@@ -18,6 +19,8 @@ pub(super) struct Captures {
     records: Mutex<Vec<CaptureRecord>>,
     /// Code that was to be unloaded meanwhile, which is no part of a capture.
     unloaded: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    /// The code by which branches tell of their conditions, as long as a graph has one.
+    pub(super) of_branches: Mutex<Weak<LoadedModule>>,
 }
 
 /// Holds what a graph uses.
@@ -97,18 +100,18 @@ impl CudaDevice {
     }
 
     /// Has the capture of another stream be part of one that is noted, by its number. The caller is in the context.
-    pub(super) fn join_record(&self, stream: &CudaStream, outer: u64) -> Result<u64, DriverError> {
-        let id = capture_id(stream)?.unwrap_or(outer);
+    pub(super) fn join_record(&self, stream: &CudaStream, outer: u64) -> Result<Option<u64>, DriverError> {
+        let id = capture_id(stream)?;
         if let Some(record) = self.captures().iter_mut().find(|record| record.ids.contains(&outer)) {
-            record.ids.push(id);
+            record.ids.extend(id);
         }
         Ok(id)
     }
 
     /// Ends what [`CudaDevice::join_record`] began.
-    pub(super) fn leave_record(&self, id: u64) {
+    pub(super) fn leave_record(&self, id: Option<u64>) {
         for record in self.captures().iter_mut() {
-            record.ids.retain(|known| *known != id);
+            record.ids.retain(|known| Some(*known) != id);
         }
     }
 

@@ -73,6 +73,12 @@ impl ImageKernel for CudaImageKernel {
     }
 }
 
+impl Drop for CudaImage {
+    fn drop(&mut self) {
+        self.device.unload_later(self.module.clone());
+    }
+}
+
 impl Drop for CudaImageKernel {
     fn drop(&mut self) {
         self.function.unload_later();
