@@ -11,7 +11,7 @@ fn arch(name: &str) -> Arch {
 
 /// PTX for an architecture, whose length is one more for each line at its end.
 fn text(version: &str, arch: &str, n_lines: usize) -> String {
-    let head = format!("// made by hand\n.version {version}\n.target {arch}\n.address_size 64\n");
+    let head = format!(".version {version}\n.target {arch}\n.address_size 64\n");
     format!("{head}.visible .entry k() {{ ret; }}{}", "\n".repeat(n_lines))
 }
 
@@ -48,13 +48,17 @@ fn the_bytes_are_those_of_nvidias_tool() {
 
 #[test]
 fn parts_are_read_as_they_were_written() {
-    let (old, new) = (text("7.0", "sm_80", 1), text("8.0", "sm_90a", 2));
+    // NVIDIA's tool leaves comments out, which we keep.
+    let old = format!("// as LLVM begins\n{}", text("7.1", "sm_80", 1));
+    let new = text("8.0", "sm_90a", 2);
     let mut writer = FatBinaryWriter::new();
     writer.add_ptx(arch("sm_80"), &old);
     writer.add_ptx(arch("sm_90a"), &new);
     writer.add_cubin(arch("sm_100f"), b"\x7fELF\x02\x01\x01\x41\x08rest");
     let bytes = writer.finish();
     assert!(is_fat_binary(&bytes) && fat_binary_size(&bytes[..16]) == bytes.len());
+    // The version of PTX, the minor number first.
+    assert_eq!(bytes[16 + 24..16 + 28], [1, 0, 7, 0]);
     let parts = fat_parts(&bytes);
     let described: Vec<_> = parts.iter().map(|part| (part.code, part.number, part.variant)).collect();
     assert_eq!(
