@@ -182,8 +182,9 @@ fuzz-text: setup  ## PROGRAMS random kernels as C++ text through g++ (default 20
 fuzz-gradients: setup  ## PROGRAMS random kernels differentiated on all engines (default 20000)
 	cargo run --release -p polyloom-filetests --features compute --example fuzz -- --gradients yes --programs $(or $(PROGRAMS),20000)
 
-fuzz-loom:  ## TEXTS mutated .loom texts (default 1000000): no panic, no hang, formatting that is stable
-	POLYLOOM_FUZZ_ITERATIONS=$(or $(TEXTS),1000000) cargo test --release -p polyloom-frontend --test main mutated_texts -- --nocapture
+fuzz-loom: setup  ## PROGRAMS random kernels as .loom, read back (default 20000), and TEXTS mutated .loom texts (default 1000000)
+	cargo run --release -p polyloom-filetests --features compute --example fuzz -- --loom yes --programs $(or $(PROGRAMS),20000)
+	POLYLOOM_FUZZ_ITERATIONS=$(or $(TEXTS),1000000) cargo test --release -p polyloom-filetests --features compute --test main any_loom_text
 
 fuzz-python: $(STAMPS)/develop-release  ## PROGRAMS random programs by CPython and as kernels (default 20000)
 	$(BIN)/python scripts/fuzz_python.py --programs $(or $(PROGRAMS),20000)

@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 import turns
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples" / "fuse"))
+
 ROWS, COLUMNS = 4096, 1024
 OWN = ["polyloom", "polyloom fast", "polyloom unfused"]
 PEERS = ["numpy", "numexpr", "numba", "jax", "torch", "torch.compile"]
@@ -56,6 +58,7 @@ BYTES = {
     "attention, 8 × 512 × 64": 0,
     "convolution, 64 channels of 56 × 56": 0,
     "convolution, 256 channels of 14 × 14": 0,
+    "GPT-2 block, 256 tokens": 0,
     "sort of 1e6": 0,
     "sort of 1000 rows": 0,
     "largest 8 of rows": 0,
@@ -63,7 +66,9 @@ BYTES = {
 
 
 def inputs() -> dict[str, tuple[Any, ...]]:
-    """The arrays of each workload, which all peers are given."""
+    """Returns the arrays of each workload, which all peers are given."""
+    from gpt2_block import initial
+
     g = np.random.default_rng(7)
 
     def normal(*shape: int) -> Any:
@@ -95,6 +100,7 @@ def inputs() -> dict[str, tuple[Any, ...]]:
         "attention, 8 × 512 × 64": (normal(8, 512, 64), normal(8, 512, 64), normal(8, 512, 64)),
         "convolution, 64 channels of 56 × 56": (normal(1, 64, 56, 56), normal(64, 64, 3, 3)),
         "convolution, 256 channels of 14 × 14": (normal(1, 256, 14, 14), normal(256, 256, 3, 3)),
+        "GPT-2 block, 256 tokens": (normal(1, 256, 768), *initial(g).values()),
         "sort of 1e6": (normal(10**6),),
         "sort of 1000 rows": (normal(1000, 1000),),
         "largest 8 of rows": (normal(64, 50_000),),
@@ -108,6 +114,14 @@ def products(matmul: Any, of_transposed: Any) -> Functions:
 
 def convolutions(convolution: Any) -> Functions:
     return dict.fromkeys([name for name in BYTES if name.startswith("convolution")], convolution)
+
+
+def blocks(block: Callable[[Any, dict[str, Any]], Any]) -> Functions:
+    """Returns the block of GPT-2 as a function of its input and its parameters one by one."""
+    from gpt2_block import initial
+
+    names = list(initial(np.random.default_rng(0)))
+    return {"GPT-2 block, 256 tokens": lambda x, *values: block(x, dict(zip(names, values, strict=True)))}
 
 
 def sorts(sort: Any, largest: Any) -> Functions:
@@ -142,7 +156,9 @@ def by_name(
 
 
 def array_functions(xp: Any, number: Callable[[float], Any], maximum: Any, concatenate: Any = None) -> Functions:
-    """The workloads in the notation that NumPy and JAX share."""
+    """Returns the workloads in the notation that NumPy and JAX share."""
+    from gpt2_block import block_of
+
     half, one = number(0.5), number(1.0)
 
     def rectified(a: Any, b: Any) -> Any:
@@ -192,6 +208,7 @@ def array_functions(xp: Any, number: Callable[[float], Any], maximum: Any, conca
         {
             **products(xp.matmul, lambda a, b: xp.matmul(a.T, b.T)),
             **sorts(xp.sort, largest),
+            **blocks(lambda x, p: block_of(xp, x, p)),
             "attention, 8 × 512 × 64": attention,
             "variance of columns": lambda x: x.var(axis=0),
             "log-sum-exp of rows": logsumexp,
@@ -202,6 +219,7 @@ def array_functions(xp: Any, number: Callable[[float], Any], maximum: Any, conca
 
 
 def polyloom_functions(kind: str) -> Functions:
+    import gpt2_block
     import polyloom as loom
     from polyloom import ops
 
@@ -273,7 +291,8 @@ def polyloom_functions(kind: str) -> Functions:
         "attention, 8 × 512 × 64": attention,
     }
     functions = by_name(rectified, gelu, softmax, layer_norm, total, chain, extra)
-    return {name: loom.fuse(function, fuse=kind != "unfused") for name, function in functions.items()}
+    fused = {name: loom.fuse(function, fuse=kind != "unfused") for name, function in functions.items()}
+    return fused | blocks(loom.fuse(gpt2_block.block.__wrapped__, fuse=kind != "unfused"))
 
 
 def numexpr_functions() -> Functions:
@@ -435,6 +454,7 @@ def jax_functions() -> Functions:
 
 def torch_functions(compiles: bool) -> Functions:
     import torch
+    from gpt2_block import torch_block
     from torch.nn import functional
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
@@ -470,6 +490,7 @@ def torch_functions(compiles: bool) -> Functions:
             **products(torch.matmul, lambda a, b: torch.matmul(a.T, b.T)),
             **convolutions(lambda x, weight: functional.conv2d(x, weight, padding=1)),
             **sorts(lambda x: torch.sort(x)[0], lambda x: torch.topk(x, 8)[0]),
+            **blocks(lambda x, p: torch_block(torch, x, p)),
             "attention, 8 × 512 × 64": functional.scaled_dot_product_attention,
         },
     )

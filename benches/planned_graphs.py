@@ -199,7 +199,7 @@ def own() -> Functions:
         return ops.sort(x)
 
     def top(x):
-        return ops.topk(x, 8)[0]
+        return ops.gather(x, ops.topk_indices(x, 8), -1)
 
     def stencil(x):
         north, south = ops.slice(x, (0, 1), (-2, -1)), ops.slice(x, (2, 1), (None, -1))

@@ -14,7 +14,7 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
+from types import CodeType, FrameType, ModuleType, SimpleNamespace
 from typing import Any, TypeVar, overload
 
 from polyloom import _native
@@ -53,18 +53,31 @@ def _cells(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _enclosing_types(function: Callable[..., Any]) -> dict[str, Any]:
-    """What annotations may name of the locals of the function around the definition, which no closure keeps."""
+    """Returns what annotations may name of the locals around the definition, which no closure keeps."""
     if not function.__annotations__ or "<locals>" not in function.__qualname__:
         return {}
-    frame = sys._getframe(1)
-    while frame is not None and function.__code__ not in frame.f_code.co_consts:
-        frame = frame.f_back  # type: ignore[assignment]
-    if frame is None:
-        return _solved(function)
-    found = {name: value for name, value in frame.f_locals.items() if _is_in_annotations(value)}
-    # The locals of a class body are without those of the functions around it.
-    is_class_body = not frame.f_code.co_flags & inspect.CO_OPTIMIZED
-    return _solved(function) | found if is_class_body else found
+    scopes: list[FrameType] = []
+    frame = _frame_of(function.__code__, sys._getframe(1))
+    while frame is not None:
+        scopes.append(frame)
+        if frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+            break
+        # The locals of a class body are without those of the function around it, which has called it.
+        frame = _frame_of(frame.f_code, frame.f_back)
+    found = {
+        name: value
+        for scope in reversed(scopes)
+        for name, value in scope.f_locals.items()
+        if _is_in_annotations(value)
+    }
+    return found if frame is not None else _solved(function) | found
+
+
+def _frame_of(code: CodeType, frame: FrameType | None) -> FrameType | None:
+    """Returns the innermost frame, from this one outwards, whose code defines the given one."""
+    while frame is not None and code not in frame.f_code.co_consts:
+        frame = frame.f_back
+    return frame
 
 
 def _is_in_annotations(value: Any) -> bool:
@@ -72,7 +85,7 @@ def _is_in_annotations(value: Any) -> bool:
 
 
 def _solved(function: Callable[..., Any]) -> dict[str, Any]:
-    """What annotations name of the locals of a function that has returned, as their values tell."""
+    """Returns what annotations name of the locals of a function that has returned, as their values tell."""
     try:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     except (OSError, SyntaxError, ValueError):
@@ -82,8 +95,12 @@ def _solved(function: Callable[..., Any]) -> dict[str, Any]:
     def solve(text: ast.expr | None, value: Any) -> None:
         match text:
             case ast.Name(name) if name not in function.__globals__:
-                if isinstance(value, _IN_ANNOTATIONS) or value is Any:
+                if value is not None and _is_in_annotations(value):
                     names[name] = value
+            case ast.Attribute(ast.Name(name), member) if name not in function.__globals__:
+                namespace = names.setdefault(name, SimpleNamespace())
+                if isinstance(namespace, SimpleNamespace) and _is_in_annotations(value):
+                    setattr(namespace, member, value)
             case ast.Subscript(_, inner):
                 solve(inner, getattr(value, "dtype", None))
             case ast.Call(_, arguments, keywords):

@@ -297,6 +297,33 @@ def test_annotations_in_a_class_of_a_function_may_name_variables_of_that():
     assert a[0] == 8.0
 
 
+def test_annotations_may_name_parts_of_variables_of_a_function():
+    class Model:
+        Handle = loom.float64
+        Row = loom.vec3
+
+    def made(model):
+        class Links:
+            @staticmethod
+            @loom.func
+            def doubled(x: model.Handle, rows: loom.array(dtype=model.Row)) -> model.Handle:
+                return x + x + loom.float64(rows.shape[0])
+
+        return Links
+
+    def undecorated(model):
+        def k(a: loom.array(dtype=model.Handle), rows: loom.array(dtype=model.Row)):
+            a[0] = Links.doubled(a[0], rows)
+
+        return k
+
+    Links = made(Model)
+    k = loom.kernel(undecorated(Model))
+    a = np.array([2.5])
+    loom.launch(k, 1, [a, loom.zeros(3, dtype=loom.vec3)])
+    assert a[0] == 8.0
+
+
 def test_decorators_of_the_program_may_stand_below_ours():
     @loom.func
     @set_qualname("abc")

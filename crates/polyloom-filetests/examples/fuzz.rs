@@ -3,6 +3,7 @@
 //! ```text
 //! fuzz [--programs N] [--seed FIRST] [--threads N] [--out DIR]
 //! fuzz --gradients yes [--programs N] [--seed FIRST] [--threads N] [--out DIR]
+//! fuzz --loom yes [--programs N] [--seed FIRST] [--threads N] [--out DIR]
 //! fuzz --cpp COMPILER [--programs N] [--seed FIRST] [--out DIR]
 //! fuzz --show SEED
 //! ```
@@ -12,12 +13,14 @@
 //! With `--gradients`, kernels over `float64` are differentiated: reverse mode, forward mode and central differences
 //! have to agree on every engine.
 //!
+//! With `--loom`, each kernel is written as `.loom`, read back and compared with what it was.
+//!
 //! The seed a worker is at stands in DIR/running_WORKER, for when a program brings the process down. Each disagreement
 //! is shrunk and written to DIR (by default `target/fuzz`) as a file that the differential tests can
 //! take over. The exit status is 1 if there was one.
 
 use polyloom_filetests::differential::{
-    Disagreement, EngineSet, GradientOutcome, RandomProgram, TextEngine, generate, generate_smooth, shrink,
+    Disagreement, EngineSet, RandomProgram, TextEngine, generate, generate_smooth, shrink,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,7 +32,7 @@ use std::time::Instant;
 fn main() -> ExitCode {
     let (mut programs, mut first, mut threads, mut out) = (100_000u64, 0u64, 2usize, PathBuf::from("target/fuzz"));
     let mut cpp = None;
-    let mut gradients = false;
+    let (mut gradients, mut loom) = (false, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         let value = arguments.next().unwrap_or_default();
@@ -44,11 +47,12 @@ fn main() -> ExitCode {
             }
             ("--threads", Ok(n)) => threads = n.max(1) as usize,
             ("--gradients", _) => gradients = value != "no",
+            ("--loom", _) => loom = value != "no",
             ("--cpp", _) if !value.is_empty() => cpp = Some(value),
             ("--out", _) if !value.is_empty() => out = value.into(),
             _ => {
                 eprintln!(
-                    "usage: fuzz [--programs N] [--seed FIRST] [--threads N] [--out DIR] [--cpp COMPILER] [--gradients yes] | fuzz --show SEED"
+                    "usage: fuzz [--programs N] [--seed FIRST] [--threads N] [--out DIR] [--cpp COMPILER] [--gradients yes] [--loom yes] | fuzz --show SEED"
                 );
                 return ExitCode::from(2);
             }
@@ -70,10 +74,11 @@ fn main() -> ExitCode {
     }
     let started = Instant::now();
     let (next, failures) = (AtomicU64::new(0), AtomicU64::new(0));
-    let became: Mutex<BTreeMap<GradientOutcome, u64>> = Mutex::default();
-    let check = |program: &RandomProgram, seed: u64| match gradients {
-        false => engines.check(program, seed).map(|()| None),
-        true => engines.check_gradients(program, seed).map(Some),
+    let became: Mutex<BTreeMap<String, u64>> = Mutex::default();
+    let check = |program: &RandomProgram, seed: u64| match (gradients, loom) {
+        (true, _) => engines.check_gradients(program, seed).map(|outcome| Some(format!("{outcome:?}"))),
+        (false, true) => engines.check_loom(program, seed).map(|outcome| Some(format!("{outcome:?}"))),
+        (false, false) => engines.check(program, seed).map(|()| None),
     };
     std::thread::scope(|scope| {
         for worker in 0..threads {
@@ -89,8 +94,8 @@ fn main() -> ExitCode {
                     let _ = std::fs::write(&running, seed.to_string());
                     let program = if gradients { generate_smooth(seed) } else { generate(seed) };
                     let done = check(&program, seed);
-                    if let Ok(Some(derivatives)) = done {
-                        *became.lock().unwrap_or_else(PoisonError::into_inner).entry(derivatives).or_default() += 1;
+                    if let Ok(Some(outcome)) = &done {
+                        *became.lock().unwrap_or_else(PoisonError::into_inner).entry(outcome.clone()).or_default() += 1;
                     }
                     if let Err(found) = done {
                         failures.fetch_add(1, Ordering::Relaxed);
@@ -114,8 +119,8 @@ fn main() -> ExitCode {
         }
     });
     let failures = failures.into_inner();
-    for (derivatives, n) in became.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        println!("{n} programs: {derivatives:?}");
+    for (outcome, n) in became.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        println!("{n} programs: {outcome}");
     }
     println!(
         "{programs} programs from seed {first} on {}: {failures} disagreements, {:.0} s",

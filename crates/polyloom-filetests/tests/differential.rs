@@ -2,7 +2,7 @@
 //! file tests.
 
 use polyloom_filetests::differential::{
-    EngineSet, ExtentComparison, ExtentFuzzer, GradientOutcome, generate, generate_smooth,
+    EngineSet, ExtentComparison, ExtentFuzzer, GradientOutcome, LoomComparison, generate, generate_smooth,
 };
 use polyloom_ir::Op;
 use std::collections::BTreeMap;
@@ -37,6 +37,24 @@ fn derivatives_of_random_kernels_agree() {
         }
     }
     assert!(n_agree > programs / 2, "of {programs} programs only {n_agree} have derivatives that can be compared");
+}
+
+/// Programs that are written as `.loom` by default, four times as many as those that are run.
+#[test]
+fn random_kernels_are_what_their_loom_text_is() {
+    let engines = EngineSet::new().expect("the back ends of this build work");
+    let programs = std::env::var("POLYLOOM_FUZZ_ITERATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(PROGRAMS) * 4;
+    let mut found: BTreeMap<LoomComparison, u64> = BTreeMap::new();
+    for seed in 0..programs {
+        let program = generate(seed);
+        match engines.check_loom(&program, seed) {
+            Ok(comparison) => *found.entry(comparison).or_default() += 1,
+            Err(error) => panic!("seed {seed}: {error}\n{}", program.text),
+        }
+    }
+    let n_same = found.get(&LoomComparison::SameHir).copied().unwrap_or(0);
+    assert!(n_same > programs / 2, "{found:?}");
+    println!("{found:?}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! A brief run of every fuzz target. `POLYLOOM_FUZZ_ITERATIONS` and `POLYLOOM_FUZZ_SEED` make it long and different.
 
 use polyloom_filetests::fuzz::{
-    Target, barriers, corpus, hir_text, program, python_examples, python_source, random_module, run,
+    Target, barriers, corpus, hir_text, loom_examples, loom_source, program, python_examples, python_source,
+    random_module, run,
 };
 use polyloom_filetests::root;
 use polyloom_ir::text::{PrintOptions, print_module};
@@ -68,6 +69,45 @@ fn any_python_source_is_compiled_or_rejected() {
     let mut texts = corpus(&root(), "py");
     texts.extend(python_examples(&root().join("../../docs/errors")));
     check(python_source, &texts);
+}
+
+#[test]
+fn any_loom_text_is_compiled_or_rejected() {
+    let folders = ["examples/loom", "examples/loom/library", "docs/loom", "docs/guide", "docs/errors"];
+    let texts: Vec<String> =
+        folders.iter().flat_map(|folder| loom_examples(&root().join("../..").join(folder))).collect();
+    assert!(texts.len() > 60, "{} texts", texts.len());
+    check(loom_source, &texts);
+}
+
+#[test]
+fn deep_and_long_loom_is_compiled_or_rejected() {
+    let kernel = |body: &str| format!("kernel k(x: array<f32, n>, m: i32) {{ for i in 0..n {{\n{body}\n}} }}\n");
+    for depth in [100, 500, 2_000, 20_000] {
+        for (open, close) in [
+            ("(", ")"),
+            ("-", ""),
+            ("not ", ""),
+            ("m + ", ""),
+            ("m ** ", ""),
+            ("m and ", ""),
+            ("m < ", ""),
+            ("if m then m else ", ""),
+            ("abs(", ")"),
+            ("x[i32(", ")]"),
+            ("m.", ""),
+        ] {
+            loom_source(&kernel(&format!("let y = {}m{}", open.repeat(depth), close.repeat(depth))));
+        }
+        loom_source(&kernel(&format!("let y = m{}", "(1)".repeat(depth))));
+        for header in ["if m > 0 {", "for j in 0..m {", "serial for j in 0..m {", "while m > 0 {"] {
+            loom_source(&kernel(&format!("{}{}", header.repeat(depth), "}".repeat(depth))));
+        }
+        let lines =
+            |line: &str| (0..depth).map(|i| format!("{line}\n").replace('#', &i.to_string())).collect::<String>();
+        loom_source(&kernel(&lines("let v# = m + #")));
+        loom_source(&kernel(&lines("if m > #: x[i] = 1.0")));
+    }
 }
 
 /// A kernel with this body, indented by four spaces.

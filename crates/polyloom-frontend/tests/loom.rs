@@ -467,62 +467,6 @@ fn several_mistakes_are_told_at_once() {
     assert!(error.diagnostics.len() >= 4, "{}", error.render(false));
 }
 
-/// The examples, and texts with what they lack.
-fn texts_to_mutate() -> Vec<String> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/loom");
-    let entries = std::fs::read_dir(folder).expect("there are examples").flatten().map(|entry| entry.path());
-    let mut paths: Vec<_> = entries.filter(|path| path.extension().is_some_and(|end| end == "loom")).collect();
-    paths.sort();
-    let texts = paths.iter().map(|path| std::fs::read_to_string(path).expect("an example is text"));
-    let others = "struct P { a: f32 }\nfn f<T>(x: array<T, n>, p: P) -> T {\n    var s = T(0)\n    for i in 0..n:\n        if x[i] > s: s = x[i]\n    return s\n}\ntype V = vector<f32, 5>\nkernel k(x: array<f32, n>) { serial for s in 0..3 { for i in 0..n { x[i] *= 2.0 } } reduce for i in 0..n { x[0] += x[i] } }\n";
-    texts.chain([ISSUE.to_owned(), others.to_owned()]).collect()
-}
-
-/// Mutated texts are compiled or rejected, and what is laid out stays so. `POLYLOOM_FUZZ_ITERATIONS` says how many.
-#[test]
-fn mutated_texts_neither_panic_nor_hang() {
-    let texts = texts_to_mutate();
-    let rounds = std::env::var("POLYLOOM_FUZZ_ITERATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000);
-    let mut slowest = std::time::Duration::ZERO;
-    let pieces = [
-        "{", "}", ":", "(", ")", "[", "]", "<", ">", ">>", "for", "if", "else", "\n", "    ", "..", "=", "@", "\"",
-        "//", "0x", "1e", "é", "\t", ",", "fn", "compute", "in", "and", "**",
-    ];
-    let mut numbers = polyloom_ir::generate::Random::new(7);
-    for round in 0..rounds {
-        let mut text = texts[round % texts.len()].to_owned();
-        for _ in 0..1 + numbers.bits() % 4 {
-            let mut place = || text.floor_char_boundary((numbers.bits() as usize) % (text.len() + 1));
-            let (a, b) = (place(), place());
-            let piece = pieces[(numbers.bits() as usize) % pieces.len()];
-            match numbers.bits() % 3 {
-                0 => text.insert_str(a, piece),
-                1 => {
-                    text.replace_range(a.min(b)..a.max(b).min(text.floor_char_boundary(a.min(b) + 9)).max(a.min(b)), "")
-                }
-                _ => text.replace_range(a..text.ceil_char_boundary((a + 1).min(text.len())), piece),
-            }
-        }
-        let begun = std::time::Instant::now();
-        if let Ok(tidy) = format_loom(&SourceFile::new("test.loom", text.as_str(), 1)) {
-            let again = format_loom(&SourceFile::new("test.loom", tidy.as_str(), 1));
-            assert_eq!(again.unwrap_or_else(|error| panic!("{error}\n{text}")), tidy, "{text}");
-        }
-        if let Ok(unit) = read(&text) {
-            _ = check_file(&unit, &FrontendOptions::default());
-        }
-        slowest = slowest.max(begun.elapsed());
-    }
-    assert!(slowest.as_secs() < 60, "a text takes {slowest:?}");
-    println!("{rounds} texts, the slowest in {slowest:?}");
-    for open in ["(", "[", "{", "fn f() { if a { ", "x[", "- ", "not ", "a.b(", "if a then "] {
-        let text = format!("kernel f(x: array<f32, n>) {{ for i in 0..n {{ x[i] = {} }} }}", open.repeat(3000));
-        assert!(read(&text).is_err());
-    }
-    let long = format!("kernel f(x: array<f32, n>) {{ for i in 0..n {{ x[i] = {}1.0 }} }}", "1.0 + ".repeat(20000));
-    assert!(read(&long).is_err());
-}
-
 #[test]
 fn formatting_is_stable_and_keeps_comments_and_meaning() {
     let untidy = "// A file.\n\n\n\nkernel   f(x:array<f32,n>,a : f32)->y:array<f32 , n>@workgroup( 64 ){\n  // Each.\nfor i in 0 .. n{\n      let b = - x[ i ]*( a+1.0 ) // why\n if b<0.0:\n   y[i]=min(b,c = 2)\n else:\n        y[i] = -b\n // end\n}\n}\nfn g<T:Float>(x:T)->(T,T){return x,x}\n";

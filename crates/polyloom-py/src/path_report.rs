@@ -64,6 +64,12 @@ pub(crate) fn describe(py: Python<'_>, calls: &FusedCalls, plan: &Arc<GroupPlan>
             list.paths.push(path);
         }
     }
+    // The search ends after a time, so that it need not come to the path that was chosen before.
+    if let Some(path) = choice.as_ref().and_then(|choice| choice.decision.path.as_ref())
+        && list.paths.iter().all(|each| each.hash != path.hash)
+    {
+        list.paths.push(path.clone());
+    }
     list.paths.sort_by(|a, b| {
         b.is_default.cmp(&a.is_default).then(a.predicted_ns.total_cmp(&b.predicted_ns)).then(a.hash.cmp(&b.hash))
     });

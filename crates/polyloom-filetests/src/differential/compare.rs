@@ -311,7 +311,30 @@ fn run(
     let rejected = |error| Box::new(Disagreement::Rejected(Box::new(error)));
     let file = SourceFile::new("generated.py", program.text.as_str(), 1);
     let unit = SourceUnit::parse(file).map_err(rejected)?;
-    let kernel = session.compile_file_kernel(&unit, "kernel").map_err(rejected)?;
+    run_kernel(session, &unit, "kernel", program, seed, how)
+}
+
+/// Runs a kernel of a file in place of the program that it is.
+pub(super) fn run_unit(
+    session: &Session,
+    unit: &Arc<SourceUnit>,
+    name: &str,
+    program: &RandomProgram,
+    seed: u64,
+) -> Result<LaunchOutcome, Box<Disagreement>> {
+    run_kernel(session, unit, name, program, seed, RunMode::Launch(None))
+}
+
+fn run_kernel(
+    session: &Session,
+    unit: &Arc<SourceUnit>,
+    name: &str,
+    program: &RandomProgram,
+    seed: u64,
+    how: RunMode<'_>,
+) -> Result<LaunchOutcome, Box<Disagreement>> {
+    let rejected = |error| Box::new(Disagreement::Rejected(Box::new(error)));
+    let kernel = session.compile_file_kernel(unit, name).map_err(rejected)?;
 
     // Otherwise the interpreter would be compared with itself.
     if kernel.is_interpreted() {

@@ -2,8 +2,9 @@
 //!
 //! [`generate`] makes a kernel from a seed, [`EngineSet::check`] runs it on the interpreter, Cranelift and, where the
 //! build has it, LLVM, with arguments from the same seed, and compares every element of every array. [`shrink`] makes a
-//! disagreement small enough to read. [`TextEngine`] does the same for C++ text, many kernels at a time. Programs that
-//! once disagreed are kept under `tests/filetests/differential` and run with the tests.
+//! disagreement small enough to read. [`TextEngine`] does the same for C++ text, many kernels at a time, and
+//! [`EngineSet::check_loom`] compares a kernel with its `.loom` text. Programs that once disagreed are kept under
+//! `tests/filetests/differential` and run with the tests.
 
 mod arrays;
 mod blocks;
@@ -17,6 +18,7 @@ mod generate;
 mod generics;
 mod gradients;
 mod indices;
+mod loom;
 mod names;
 mod program;
 mod random;
@@ -29,6 +31,7 @@ pub use compare::{Disagreement, EngineSet};
 pub use extents::{ExtentComparison, ExtentFuzzer};
 pub use generate::{generate, generate_smooth};
 pub use gradients::GradientOutcome;
+pub use loom::LoomComparison;
 pub use program::{ArrayParam, ArrayUse, RandomProgram};
 pub use shrink::shrink;
 pub use text::TextEngine;

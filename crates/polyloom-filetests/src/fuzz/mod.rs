@@ -5,12 +5,14 @@
 //! with `POLYLOOM_FUZZ_ITERATIONS` for long; `fuzz/` holds the same targets for cargo-fuzz.
 
 mod barriers;
+mod loom;
 mod mutate;
 mod python;
 mod random_module;
 mod targets;
 
 pub use barriers::barriers;
+pub use loom::{loom_examples, loom_source};
 pub use mutate::mutate;
 pub use python::{python_examples, python_source};
 pub use random_module::random_module;

@@ -40,7 +40,7 @@ pub fn python_source(text: &str) {
     }
 }
 
-fn check_rejection(error: &CompileError) {
+pub(super) fn check_rejection(error: &CompileError) {
     let has_error = error.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
     assert!(has_error, "rejected without an error");
     for found in &error.diagnostics {
@@ -51,7 +51,7 @@ fn check_rejection(error: &CompileError) {
 
 /// Spans are ranges of characters of their file, messages are phrases, or sentences as Warp says them, and all of it can
 /// be rendered.
-fn check_diagnostics(diagnostics: &[Diagnostic], sources: &SourceMap) {
+pub(super) fn check_diagnostics(diagnostics: &[Diagnostic], sources: &SourceMap) {
     for found in diagnostics {
         let spans = found.labels.iter().map(|(span, _)| *span).chain([found.span]);
         for span in spans.filter(|span| !span.is_none()) {
@@ -71,10 +71,12 @@ pub fn python_examples(folder: &Path) -> Vec<String> {
     let mut pages: Vec<_> = pages.filter(|path| path.extension().is_some_and(|e| e == "md")).collect();
     pages.sort();
     let texts = pages.into_iter().filter_map(|path| std::fs::read_to_string(path).ok());
-    texts.flat_map(|text| blocks(&text)).collect()
+    texts.flat_map(|text| blocks(&text, "python")).collect()
 }
 
-fn blocks(text: &str) -> Vec<String> {
-    let opened = text.split("```python\n").skip(1);
+/// The code of a language in a Markdown page.
+pub(super) fn blocks(text: &str, language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    let opened = text.split(fence.as_str()).skip(1);
     opened.filter_map(|rest| Some(rest.split_once("```")?.0.to_owned())).collect()
 }

@@ -37,8 +37,9 @@ pub struct BackendCosts {
     pub flops_per_ns: f64,
     /// The operations of products of matrices in a nanosecond, by the same rule.
     pub product_flops_per_ns: f64,
-    /// The nanoseconds that an op takes beyond what the rates say, for each of its operations, or for each byte of its result if it has none, by its
-    /// name. An op that is not named takes what they say.
+    /// The nanoseconds that an op takes beyond what the rates say, for each of its operations, or for each byte of its result
+    /// if it has none, by its name; products with vectors are named apart (`matmul of vectors`). An op that is not named takes
+    /// what the rates say.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub corrections: BTreeMap<String, f64>,
 }
@@ -136,7 +137,7 @@ impl Default for MachineCosts {
 
 impl MachineCosts {
     /// The version of the JSON form.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
     /// The latency and bytes a nanosecond of copies that nothing is known of.
     pub const SLOWEST_COPY: (f64, f64) = (20_000.0, 1.0);
 
@@ -236,7 +237,10 @@ impl BackendCosts {
 
     /// Returns the time that a node takes beyond what the rates say. It may be less than nothing.
     pub(crate) fn correction_ns(&self, work: &NodeWork) -> f64 {
-        let known = work.op.filter(|_| !self.corrections.is_empty()).and_then(|op| self.corrections.get(op.name()));
+        if self.corrections.is_empty() {
+            return 0.0;
+        }
+        let known = work.correction_name().and_then(|name| self.corrections.get(name.as_ref()));
         known.map_or(0.0, |ns| ns * work.n_units() as f64)
     }
 

@@ -23,7 +23,7 @@ use std::time::Duration;
 const CHAIN: u32 = 17;
 
 /// Ops of which the rates say too little, each as a graph that it is alone in. Extents are those of common uses that fit into caches.
-const KNOWN_OPS: [(&str, &[&str], &str); 29] = [
+const KNOWN_OPS: [(&str, &[&str], &str); 31] = [
     ("exp", &["f32[131072]"], ""),
     ("log", &["f32[131072]"], ""),
     ("sqrt", &["f32[131072]"], ""),
@@ -49,6 +49,8 @@ const KNOWN_OPS: [(&str, &[&str], &str); 29] = [
     ("topk_indices", &["f32[256, 512]"], ", k=8"),
     ("concat", &["f32[256, 512]", "f32[256, 512]"], ", axis=0"),
     ("linear", &["f32[128, 256]", "f32[256, 256]"], ""),
+    ("linear", &["f32[1, 256]", "f32[256, 256]"], ""),
+    ("matmul", &["f32[128, 256]", "f32[256, 256]"], ""),
     ("matmul", &["f32[256, 256]", "f32[256]"], ""),
     ("attention", &["f32[4, 128, 64]", "f32[4, 128, 64]", "f32[4, 128, 64]"], ""),
     ("conv2d", &["f32[1, 32, 32, 32]", "f32[32, 32, 3, 3]"], ", padding=(1, 1)"),
@@ -153,15 +155,15 @@ fn corrections<L: ArrayLibrary>(clock: &CalibrationClock<'_, L>, costs: &Machine
         else {
             continue;
         };
-        if let Some(correction) = correction(ns, &predicted, units) {
-            found.insert(op.to_owned(), correction);
+        if let Some(correction) = correction(ns, &predicted, &units) {
+            found.insert(units.name.into_owned(), correction);
         }
     }
     found
 }
 
 /// Returns what an op takes beyond its predicted time for each of its units; none if the prediction is near, or bytes say all.
-fn correction(ns: f64, predicted: &PredictedTime, units: CorrectionUnits) -> Option<f64> {
+fn correction(ns: f64, predicted: &PredictedTime, units: &CorrectionUnits) -> Option<f64> {
     let step = predicted.steps.iter().max_by(|a, b| a.total_ns().total_cmp(&b.total_ns()))?;
     let beyond = ns - predicted.total_ns();
     if beyond.abs() <= NEAR * predicted.total_ns() || units.n == 0 {

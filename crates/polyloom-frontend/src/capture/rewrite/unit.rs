@@ -130,7 +130,9 @@ impl<'a> SegmentBuilder<'a, '_> {
             _ => None,
         };
         let result = result.and_then(|call| self.calls.iter().position(|&each| each == call));
-        let result = result.filter(|result| members.contains(result)).ok_or_else(other)?;
+        let result = result.filter(|result| members.contains(result));
+        let result =
+            result.ok_or_else(|| format!("it is in {}, which returns more than one result", self.name_of(helper)))?;
         let mut expressions = FxHashMap::default();
         let mut at = 0;
         self.check_pure_helper(helper, &members, &mut at, &mut expressions).map_err(|part| {
@@ -213,7 +215,7 @@ impl<'a> SegmentBuilder<'a, '_> {
     }
 
     /// Says that a helper does not only call ops, and what else it does if that is known.
-    fn mixed_helper(&self, helper: &InlinedCallEvent, part: Option<Span>) -> String {
+    fn name_of(&self, helper: &InlinedCallEvent) -> String {
         let units = &self.interpreter.units;
         let name = match helper.source {
             FunctionSource::Definition { unit, start } => {
@@ -221,14 +223,18 @@ impl<'a> SegmentBuilder<'a, '_> {
             }
             FunctionSource::Lambda { .. } => None,
         };
-        let name = name.map_or_else(|| "a helper function".to_owned(), |name| format!("the helper function `{name}`"));
+        name.map_or_else(|| "a helper function".to_owned(), |name| format!("the helper function `{name}`"))
+    }
+
+    fn mixed_helper(&self, helper: &InlinedCallEvent, part: Option<Span>) -> String {
+        let units = &self.interpreter.units;
         let part = part.and_then(|span| {
             let (source, _) = units.iter().find(|(_, file)| *file == span.file)?;
             let text = source.text(TextRange::new(span.start.into(), span.end.into()));
             let is_short = !text.is_empty() && text.len() <= MAX_QUOTE && !text.contains('\n');
             is_short.then(|| format!(": `{text}`"))
         });
-        format!("it is in {name}, which does something else, too{}", part.unwrap_or_default())
+        format!("it is in {}, which does something else, too{}", self.name_of(helper), part.unwrap_or_default())
     }
 
     /// Checks that the body of a helper assigns results of ops to names and returns one, and nothing else. The error is

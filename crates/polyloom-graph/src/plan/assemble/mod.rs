@@ -256,9 +256,7 @@ impl<'a> BodyAssembler<'a> {
             }
         }
         let slots = self.body_slots();
-        let n_bytes =
-            self.arrays.keys().map(|&(buffer, _, n)| n * u64::from(self.buffers.buffers[buffer].dtype.bytes()));
-        let n_bytes = n_bytes.sum();
+        let n_bytes = self.n_bytes();
         let body = KernelBody {
             float_mode: options.float_mode,
             params: self.params,
@@ -271,6 +269,23 @@ impl<'a> BodyAssembler<'a> {
             is_wide: self.is_wide,
         };
         Some(PlanKernel { body: Arc::new(body), grid, args: self.args, n_bytes })
+    }
+
+    /// Returns the bytes of the arrays. What several of them have in common is counted once, because it comes from the cache
+    /// after the first time: the windows of a stencil are one array to the memory.
+    fn n_bytes(&self) -> u64 {
+        let mut ranges: Vec<_> =
+            self.arrays.keys().map(|&(buffer, start, n)| (buffer, start, start.saturating_add_unsigned(n))).collect();
+        ranges.sort_unstable();
+        let (mut n_bytes, mut counted) = (0, (usize::MAX, 0));
+        for (buffer, start, end) in ranges {
+            let start = if counted.0 == buffer { start.max(counted.1) } else { start };
+            if end > start {
+                n_bytes += end.abs_diff(start) * u64::from(self.buffers.buffers[buffer].dtype.bytes());
+                counted = (buffer, end);
+            }
+        }
+        n_bytes
     }
 
     fn form(&self) -> BodyForm {
