@@ -11,8 +11,8 @@
 //! What is not simulated is listed in the guide, `docs/guide/simulator.md`, with the messages by which a kernel that has
 //! it is refused when it is loaded.
 //!
-//! Architecture invariant: the crate knows PTX text, and the fat binaries that it comes in, alone, none of the compilers that write it. Its `unsafe` is in
-//! `memory/region.rs`.
+//! Architecture invariant: the crate knows PTX text and the fat binaries that hold it, and none of the compilers that write
+//! it. Its `unsafe` is in `memory/region.rs`.
 //!
 //! Design: `docs/design/ptx-simulator.md`.
 

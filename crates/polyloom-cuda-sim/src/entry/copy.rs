@@ -47,7 +47,12 @@ entry_points! { COPY:
         copy_now(driver, &context, copy)
     }
 
-    fn cuMemcpyAsync(to: DeviceAddress, from: DeviceAddress, n_bytes: usize, stream: Handle) [driver, context] and "_ptsz" {
+    fn cuMemcpyAsync(
+        to: DeviceAddress,
+        from: DeviceAddress,
+        n_bytes: usize,
+        stream: Handle,
+    ) [driver, context] and "_ptsz" {
         let copy = plain(driver.memory.place(to), driver.memory.place(from), n_bytes);
         copy_in(driver, &context, copy, stream)
     }
@@ -77,7 +82,12 @@ entry_points! { COPY:
         copy_now(driver, &context, plain(Device(to), Host(from), n_bytes))
     }
 
-    fn cuMemcpyHtoDAsync_v2(to: DeviceAddress, from: usize, n_bytes: usize, stream: Handle) [driver, context] and "_ptsz" {
+    fn cuMemcpyHtoDAsync_v2(
+        to: DeviceAddress,
+        from: usize,
+        n_bytes: usize,
+        stream: Handle,
+    ) [driver, context] and "_ptsz" {
         copy_in(driver, &context, plain(Device(to), Host(from), n_bytes), stream)
     }
 
@@ -85,7 +95,12 @@ entry_points! { COPY:
         copy_now(driver, &context, plain(Host(to), Device(from), n_bytes))
     }
 
-    fn cuMemcpyDtoHAsync_v2(to: usize, from: DeviceAddress, n_bytes: usize, stream: Handle) [driver, context] and "_ptsz" {
+    fn cuMemcpyDtoHAsync_v2(
+        to: usize,
+        from: DeviceAddress,
+        n_bytes: usize,
+        stream: Handle,
+    ) [driver, context] and "_ptsz" {
         copy_in(driver, &context, plain(Host(to), Device(from), n_bytes), stream)
     }
 
@@ -93,7 +108,12 @@ entry_points! { COPY:
         copy_now(driver, &context, plain(Device(to), Device(from), n_bytes))
     }
 
-    fn cuMemcpyDtoDAsync_v2(to: DeviceAddress, from: DeviceAddress, n_bytes: usize, stream: Handle) [driver, context] and "_ptsz" {
+    fn cuMemcpyDtoDAsync_v2(
+        to: DeviceAddress,
+        from: DeviceAddress,
+        n_bytes: usize,
+        stream: Handle,
+    ) [driver, context] and "_ptsz" {
         copy_in(driver, &context, plain(Device(to), Device(from), n_bytes), stream)
     }
 
@@ -141,7 +161,13 @@ entry_points! { COPY:
         fill(driver, &context, (to, 0), (value, 4), (n, 1), stream)
     }
 
-    fn cuMemsetD2D8_v2(to: DeviceAddress, pitch: usize, value: c_uchar, width: usize, height: usize) [driver, context] and "_ptds" {
+    fn cuMemsetD2D8_v2(
+        to: DeviceAddress,
+        pitch: usize,
+        value: c_uchar,
+        width: usize,
+        height: usize,
+    ) [driver, context] and "_ptds" {
         fill(driver, &context, (to, pitch), (value.into(), 1), (width, height), 0)
     }
 
@@ -155,7 +181,13 @@ entry_points! { COPY:
         fill(driver, &context, (to, pitch), (value.into(), 2), (width, height), 0)
     }
 
-    fn cuMemsetD2D32_v2(to: DeviceAddress, pitch: usize, value: c_uint, width: usize, height: usize) [driver, context] and "_ptds" {
+    fn cuMemsetD2D32_v2(
+        to: DeviceAddress,
+        pitch: usize,
+        value: c_uint,
+        width: usize,
+        height: usize,
+    ) [driver, context] and "_ptds" {
         fill(driver, &context, (to, pitch), (value, 4), (width, height), 0)
     }
 

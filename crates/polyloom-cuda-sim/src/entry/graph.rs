@@ -572,7 +572,11 @@ entry_points! { GRAPH:
         instantiate(out, graph, 0)
     }
 
-    fn cuGraphInstantiateWithParams(out: Out<Handle>, graph: Handle, params: Out<InstantiateParams>) [_driver] and "_ptsz" {
+    fn cuGraphInstantiateWithParams(
+        out: Out<Handle>,
+        graph: Handle,
+        params: Out<InstantiateParams>,
+    ) [_driver] and "_ptsz" {
         let given = params.get()?;
         let made = instantiate(out, graph, given.flags);
         params.set(InstantiateParams { error_node: 0, result: c_uint::from(made.is_err()), ..given })?;

@@ -91,7 +91,11 @@ entry_points! { LAUNCH:
         launch_configured(driver, &context, &configuration.get()?, function, (params, extra))
     }
 
-    fn cuLaunchHostFunc(stream: Handle, function: Option<extern "C" fn(*mut c_void)>, data: usize) [driver, context] and "_ptsz" {
+    fn cuLaunchHostFunc(
+        stream: Handle,
+        function: Option<extern "C" fn(*mut c_void)>,
+        data: usize,
+    ) [driver, context] and "_ptsz" {
         let function = function.ok_or(CudaError::INVALID_VALUE)?;
         Stream::of(&context, stream)?.submit(driver, Work::Host(HostCall { function, data }))
     }

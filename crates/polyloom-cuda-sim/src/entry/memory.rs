@@ -312,7 +312,12 @@ entry_points! { MEMORY:
         is_managed_range(driver, address, n_bytes)
     }
 
-    fn cuMemPrefetchAsync(address: DeviceAddress, n_bytes: usize, _device: c_int, stream: Handle) [driver, context] and "_ptsz" {
+    fn cuMemPrefetchAsync(
+        address: DeviceAddress,
+        n_bytes: usize,
+        _device: c_int,
+        stream: Handle,
+    ) [driver, context] and "_ptsz" {
         is_managed_range(driver, address, n_bytes)?;
         Stream::of(&context, stream)?.submit(driver, Work::Nothing)
     }

@@ -2,7 +2,7 @@
 //!
 //! Each is written as `fn name(arguments) [state] { body }`: with `[driver, context]` it needs the thread's current
 //! context and a device that is not lost, with `[driver]` that `cuInit` has been called, with `[]` nothing. The body gives
-//! an `Outcome`, whose error becomes the number that is returned. `and "_ptsz"` behind the state, or `"_ptds"`, exports it under
+//! an `Outcome`, whose error becomes the number that is returned. `and "_ptsz"` after the state, or `"_ptds"`, exports it under
 //! that name too, for programs that are compiled with `CUDA_API_PER_THREAD_DEFAULT_STREAM`: in such a call the default stream
 //! is the thread's own.
 
@@ -37,7 +37,9 @@ pub(crate) struct EntryPoint {
 
 /// Defines entry points, and a table of them.
 macro_rules! entry_points {
-    ($table:ident: $(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) [$($state:ident),*] $(and $suffix:literal)? $body:block)*) => {
+    ($table:ident: $(
+        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) [$($state:ident),*] $(and $suffix:literal)? $body:block
+    )*) => {
         $(
             #[unsafe(no_mangle)]
             extern "C" fn $name($($arg: $ty),*) -> $crate::status::CuResult {
