@@ -1,15 +1,17 @@
 """Speed on an NVIDIA GPU: launches, copies, saxpy, and a matrix product against PyTorch's, which is cuBLAS's.
 
 `make bench` puts its rows into the scoreboard where there is a GPU; where there is none it says why it skips. Times are
-medians.
+medians. `python benches/gpu.py launches modules` measures parts of it, `polyloom gpu run -- python benches/gpu.py
+modules` over the simulated driver, whose times are the host's.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import polyloom as loom
@@ -185,6 +187,70 @@ def memory() -> Rows:
     return rows
 
 
+BARRIERS = """
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry meet(.param .u64 counter, .param .u32 n)
+{
+    .reg .pred %p<3>;
+    .reg .b32 %r<8>;
+    .reg .b64 %rd<3>;
+    ld.param.u64 %rd0, [counter];
+    ld.param.u32 %r0, [n];
+    cvta.to.global.u64 %rd1, %rd0;
+    mov.u32 %r1, %nctaid.x;
+    mov.u32 %r5, %tid.x;
+    mov.u32 %r2, 0;
+    mov.u32 %r6, 0;
+next:
+    bar.sync 0;
+    add.u32 %r6, %r6, %r1;
+    setp.ne.u32 %p1, %r5, 0;
+    @%p1 bra met;
+    atom.global.add.u32 %r3, [%rd1], 1;
+wait:
+    ld.volatile.global.u32 %r4, [%rd1];
+    setp.lt.u32 %p0, %r4, %r6;
+    @%p0 bra wait;
+met:
+    bar.sync 0;
+    add.u32 %r2, %r2, 1;
+    setp.lt.u32 %p2, %r2, %r0;
+    @%p2 bra next;
+    ret;
+}
+"""
+
+
+def modules() -> Rows:
+    n_loads, n_barriers = 10_000, 100
+    module = loom.GpuModule(BARRIERS, DEVICE)
+    times = []
+    for _ in range(20):
+        started = time.perf_counter()
+        for _ in range(n_loads):
+            loom.GpuModule(BARRIERS, DEVICE)
+        times.append((time.perf_counter() - started) / n_loads)
+    load = statistics.median(times)
+    kernel = module.kernel("meet")
+    n_blocks = loom.get_device(DEVICE).sm_count
+    counter = loom.zeros(1, dtype=loom.uint32, device=DEVICE)
+
+    def meet(n: int) -> Callable[[], None]:
+        def run() -> None:
+            counter.zero_()
+            kernel.launch(n_blocks, 256, [counter, n], cooperative=True)
+
+        return run
+
+    each = (seconds(meet(n_barriers)) - seconds(meet(1))) / (n_barriers - 1)
+    return [
+        ("loading an image that is loaded already", f"{load * 1e6:.2f} µs"),
+        (f"barrier of a grid of {n_blocks} blocks", f"{each * 1e6:.2f} µs"),
+    ]
+
+
 def saxpys() -> Rows:
     n = 64 << 20
     x, y = loom.ones(n, device=DEVICE), loom.zeros(n, device=DEVICE)
@@ -217,7 +283,12 @@ def matmuls() -> Rows:
     return rows
 
 
-def section() -> list[str]:
+PARTS = {
+    measure.__name__: measure for measure in (launches, streams_and_graphs, modules, memory, copies, saxpys, matmuls)
+}
+
+
+def section(parts: Sequence[str] = tuple(PARTS)) -> list[str]:
     """The rows for the scoreboard; without a GPU none, and a line on standard error that says why."""
     if not loom.is_cuda_available():
         try:
@@ -235,10 +306,12 @@ def section() -> list[str]:
         "| | |",
         "|---|---|",
     ]
-    for measure in (launches, streams_and_graphs, memory, copies, saxpys, matmuls):
-        lines += [f"| {what} | {value} |" for what, value in measure()]
+    for part in parts:
+        lines += [f"| {what} | {value} |" for what, value in PARTS[part]()]
     return lines
 
 
 if __name__ == "__main__":
-    print("\n".join(section()).strip())
+    parser = argparse.ArgumentParser(description="Measures Polyloom on an NVIDIA GPU.")
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="PART", help=", ".join(PARTS))
+    print("\n".join(section(parser.parse_args().parts or tuple(PARTS))).strip())

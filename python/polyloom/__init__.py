@@ -39,6 +39,7 @@ try:
         _custom,
         _device_memory,
         _devices,
+        _gpu_module,
         _gradcheck,
         _graphs,
         _indexed,
@@ -91,6 +92,7 @@ from polyloom._errors import (
     WarpCodegenValueError,
 )
 from polyloom._fuse import fuse, stats
+from polyloom._gpu_module import *  # noqa: F403
 from polyloom._gradcheck import *  # noqa: F403
 from polyloom._graphs import *  # noqa: F403
 from polyloom._indexed import *  # noqa: F403
@@ -196,6 +198,7 @@ __all__ = [
     *_indexed.__all__,
     *_device_memory.__all__,
     *_devices.__all__,
+    *_gpu_module.__all__,
     *_gradcheck.__all__,
     *_graphs.__all__,
     *_interop.__all__,

@@ -28,7 +28,6 @@ __all__ = [
     "get_module",
     "get_module_options",
     "init",
-    "is_conditional_graph_supported",
     "load_module",
     "set_module_options",
     "static",
@@ -119,11 +118,6 @@ def get_cuda_driver_version() -> tuple[int, int] | None:
 def get_cuda_toolkit_version() -> tuple[int, int] | None:
     """None: there is no tool kit in the package."""
     return None
-
-
-def is_conditional_graph_supported() -> bool:
-    """Whether graphs of launches have conditions: they do not."""
-    return False
 
 
 class Module:

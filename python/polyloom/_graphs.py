@@ -12,9 +12,20 @@ from typing import Any
 
 from polyloom import _native
 from polyloom._devices import Device, DeviceLike, get_device
+from polyloom._scalars import int32
 from polyloom._streams import Event, Stream, get_stream, set_stream
 
-__all__ = ["Graph", "GraphBuilder", "ScopedCapture", "capture_begin", "capture_end", "capture_launch"]
+__all__ = [
+    "Graph",
+    "GraphBuilder",
+    "ScopedCapture",
+    "capture_begin",
+    "capture_end",
+    "capture_if",
+    "capture_launch",
+    "capture_while",
+    "is_conditional_graph_supported",
+]
 
 
 class Graph:
@@ -148,7 +159,8 @@ def capture_begin(
     before = get_stream(where)
     chosen = before if stream is None else stream
     if chosen == Stream.default(where):
-        chosen = Stream(where)
+        # The default stream of other threads may be used beside such a one.
+        chosen = Stream(where, blocking=False)
     # What was asked before comes before, as far as the arrays do not say so.
     if chosen is not before:
         set_stream(chosen, sync=True)
@@ -211,6 +223,148 @@ def capture_launch(graph: Graph, stream: Any = None) -> None:
         graph._native.launch((get_stream(where) if stream is None else stream)._queue)
     else:
         graph._plan.launch()
+
+
+def _is_condition(condition: Any) -> bool:
+    return getattr(condition, "dtype", None) is int32 and condition.size >= 1 and hasattr(condition, "ptr")
+
+
+def _value(condition: Any) -> bool:
+    """The condition as it is now, which is waited for."""
+    return bool(condition.numpy().flat[0])
+
+
+def _run(body: Callable[..., Any] | Graph | None, options: dict[str, Any]) -> None:
+    """Runs the body of a branch, or has it become part of what is captured."""
+    if isinstance(body, Graph):
+        capture_launch(body)
+    elif body is not None:
+        body(**options)
+
+
+def _recorded(body: Callable[..., Any] | Graph | None, options: dict[str, Any]) -> Graph | None:
+    """The body of a branch as a graph of its own, of the graph that this thread records."""
+    if body is None or isinstance(body, Graph):
+        return body
+    outer = _thread.graph
+    assert outer is not None
+    inner = _thread.graph = Graph(outer.device)
+    try:
+        body(**options)
+    finally:
+        _thread.graph = outer
+    return inner
+
+
+def _branch(kind: str, condition: Any, body: Callable[..., Any] | Graph, options: dict[str, Any]) -> None:
+    """Adds a branch to the graph that the current stream is captured for."""
+    before = get_stream(condition.device)
+    branch = before._queue.begin_branch(kind, condition.ptr)
+    try:
+        set_stream(Stream._of_queue(before.device, branch.queue))
+        _run(body, options)
+    finally:
+        set_stream(before)
+        branch.end()
+
+
+def _checked(function: str, condition: Any, stream: Any) -> bool:
+    """Checks the arguments of a branch. True if a driver captures the graph that it is for."""
+    if not _is_condition(condition):
+        raise TypeError(f"{function}() takes an array of int32, whose first element is the condition")
+    if stream is not None and stream != get_stream(condition.device):
+        raise ValueError(f"{function}() is for the current stream: call it within ScopedStream(stream)")
+    return _thread.captured is not None and _thread.captured[0].device == condition.device
+
+
+def capture_if(
+    condition: Any,
+    on_true: Callable[..., Any] | Graph | None = None,
+    on_false: Callable[..., Any] | Graph | None = None,
+    stream: Stream | None = None,
+    **options: Any,
+) -> None:
+    """Runs one of two functions or graphs, by what an array holds. In a capture it is the graph that looks, at each
+    launch; a driver has to be one for CUDA 12.4 or later.
+
+    Parameters
+    ----------
+    condition : array of int32
+        An array whose first element is not 0 for `on_true`.
+    on_true, on_false : callable or Graph, optional
+        What runs. Functions are called once while a graph is captured, with `options`.
+    stream : Stream, optional
+        The current stream, in which the condition was written.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> flag, x = loom.ones(1, dtype=int), loom.zeros(2)
+    >>> with loom.ScopedCapture() as capture:
+    ...     loom.capture_if(flag, lambda: x.fill_(1.0), lambda: x.fill_(2.0))
+    >>> loom.capture_launch(capture.graph)
+    >>> _ = flag.zero_()
+    >>> x.numpy()
+    array([1., 1.], dtype=float32)
+    >>> loom.capture_launch(capture.graph)
+    >>> x.numpy()
+    array([2., 2.], dtype=float32)
+    """
+    if _checked("capture_if", condition, stream):
+        # Both look at what the condition was before either runs.
+        kept = condition.flatten()[:1].copy()
+        for kind, body in (("if", on_true), ("unless", on_false)):
+            if body is not None:
+                _branch(kind, kept, body, options)
+    elif is_capturing():
+        bodies = [_recorded(on_false, options), _recorded(on_true, options)]
+        captured(lambda: _run(bodies[_value(condition)], {}))
+    else:
+        _run(on_true if _value(condition) else on_false, options)
+
+
+def capture_while(
+    condition: Any,
+    while_body: Callable[..., Any] | Graph,
+    stream: Stream | None = None,
+    **options: Any,
+) -> None:
+    """Runs a function or a graph as long as the first element of an array is not 0, which it changes. In a capture it
+    is the graph that looks, as for `capture_if`.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> @loom.kernel
+    ... def count(left: loom.array(dtype=int), x: loom.array(dtype=int)):
+    ...     left[0] -= 1
+    ...     x[0] += 2
+    >>> left, x = loom.full(1, 3, dtype=int), loom.zeros(1, dtype=int)
+    >>> with loom.ScopedCapture() as capture:
+    ...     loom.capture_while(left, lambda: loom.launch(count, 1, [left, x]))
+    >>> loom.capture_launch(capture.graph)
+    >>> x.numpy()
+    array([6], dtype=int32)
+    """
+    if _checked("capture_while", condition, stream):
+        _branch("while", condition, while_body, options)
+    elif is_capturing():
+        body = _recorded(while_body, options)
+
+        def repeat() -> None:
+            while _value(condition):
+                _run(body, {})
+
+        captured(repeat)
+    else:
+        while _value(condition):
+            _run(while_body, options)
+
+
+def is_conditional_graph_supported() -> bool:
+    """Whether graphs have branches: those of the CPU and the simulator have, and those of GPUs if the driver is one
+    for CUDA 12.4 or later."""
+    return all(_native.has_branches(name) for name in _native.open_cuda_devices())
 
 
 class ScopedCapture:
@@ -380,7 +534,7 @@ class GraphBuilder:
         begin = origin.record_event()
         ends: dict[int, Event] = {}
         for node in self._nodes:
-            stream = Stream(self.device)
+            stream = Stream(self.device, blocking=False)
             streams.append(stream)
             stream.wait_event(begin)
             for before in node._after:

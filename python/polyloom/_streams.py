@@ -123,6 +123,8 @@ class Stream:
     cuda_stream : int, optional
         Handle of a stream of another library, which keeps it as long as this is used; 1 is the default stream, and 2
         that of the calling thread (CUDA's legacy and per-thread default streams).
+    blocking : bool
+        False for a stream that is in no order with the default stream.
 
     Examples
     --------
@@ -138,12 +140,19 @@ class Stream:
     array([2., 2., 2.], dtype=float32)
     """
 
-    def __init__(self, device: DeviceLike = None, priority: int = 0, *, cuda_stream: int | None = None) -> None:
+    def __init__(
+        self,
+        device: DeviceLike = None,
+        priority: int = 0,
+        *,
+        cuda_stream: int | None = None,
+        blocking: bool = True,
+    ) -> None:
         self.device = get_device(device)
         if isinstance(priority, bool) or not isinstance(priority, int):
             raise TypeError(f"the priority of a stream is an integer, not {type(priority).__name__}")
         if cuda_stream is None:
-            self._queue = _native.Queue(self.device, priority)
+            self._queue = _native.Queue(self.device, priority, blocking)
         elif self.device.is_cuda:
             self._queue = _native.Queue.of_handle(self.device, int(cuda_stream))
         else:

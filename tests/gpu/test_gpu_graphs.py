@@ -1,6 +1,7 @@
 """Graphs on a device: what is captured, what cannot be, updates, and graphs made operation by operation."""
 
 import gc
+import threading
 
 import numpy as np
 import polyloom as loom
@@ -265,3 +266,95 @@ def test_recording_tapes_and_graphs(device):
         loom.capture_launch(capture.graph)
     tape.backward(grads={y: loom.ones(4)})
     assert x.grad.numpy().tolist() == [2.0] * 4
+
+
+@loom.kernel
+def count_down(left: loom.array(dtype=int), x: loom.array(dtype=float)):
+    left[0] = left[0] - 1
+    x[0] = x[0] + 10.0
+
+
+def test_branches(device):
+    flag, x = loom.ones(1, dtype=int), loom.zeros(N)
+
+    def undo(value):
+        # The other branch must not run because of it.
+        flag.zero_()
+        loom.launch(add, N, [x, value])
+
+    with loom.ScopedCapture(device) as inner:
+        loom.launch(add, N, [x, 100.0])
+    with loom.ScopedCapture(device) as capture:
+        loom.capture_if(flag, undo, inner.graph, value=1.0)
+        loom.launch(add, N, [x, 0.5])
+    assert not x.numpy().any()
+    loom.capture_launch(capture.graph)
+    assert x.numpy()[0] == 1.5 and flag.numpy()[0] == 0
+    loom.capture_launch(capture.graph)
+    assert x.numpy()[0] == 102.0 and loom.is_conditional_graph_supported()
+    with pytest.raises(TypeError, match="takes an array of int32"):
+        loom.capture_if(x, undo)
+
+
+def test_loops(device):
+    left, x = loom.full(1, 4, dtype=int), loom.zeros(1)
+    with loom.ScopedCapture(device) as capture:
+        loom.capture_while(left, lambda: loom.launch(count_down, 1, [left, x]))
+        loom.launch(add, 1, [x, 1.0])
+    loom.capture_launch(capture.graph)
+    assert x.numpy()[0] == 41.0
+    loom.capture_launch(capture.graph)
+    left.fill_(2)
+    loom.capture_launch(capture.graph)
+    assert x.numpy()[0] == 63.0
+    left.fill_(3)
+    loom.capture_while(left, lambda: loom.launch(count_down, 1, [left, x]))
+    assert x.numpy()[0] == 93.0
+
+
+def test_loops_within_branches(device):
+    flag, left, x = loom.ones(1, dtype=int), loom.full(1, 3, dtype=int), loom.zeros(1)
+
+    def body():
+        loom.capture_while(left, lambda: loom.launch(count_down, 1, [left, x]))
+        temporary = x + 1.0 if loom.get_device(device).is_cuda else None
+        if temporary is not None:
+            loom.copy(x, temporary)
+        else:
+            loom.launch(add, 1, [x, 1.0])
+
+    with loom.ScopedCapture(device) as capture:
+        loom.capture_if(flag, body)
+    loom.capture_launch(capture.graph)
+    assert x.numpy()[0] == 31.0
+    flag.zero_()
+    loom.capture_launch(capture.graph)
+    assert x.numpy()[0] == 31.0
+    with pytest.raises(KeyError), loom.ScopedCapture(device):
+
+        def failing():
+            raise KeyError
+
+        loom.capture_if(flag, failing)
+    flag.fill_(1)
+    loom.capture_launch(capture.graph)
+    assert x.numpy()[0] == 32.0
+
+
+def test_other_threads_go_on_while_one_captures(device):
+    x, y = loom.zeros(N), loom.zeros(N)
+
+    def other():
+        for _ in range(3):
+            loom.launch(add, N, [y, 1.0], device=device)
+        found.append(float(y.numpy()[0]))
+
+    found = []
+    with loom.ScopedCapture(device) as capture:
+        loom.launch(add, N, [x, 1.0])
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        loom.launch(add, N, [x, 1.0])
+    loom.capture_launch(capture.graph)
+    assert found == [3.0] and x.numpy()[0] == 2.0

@@ -199,6 +199,17 @@ def test_recorded_launches_take_a_stream(device):
         command.launch(stream=loom.Stream("cpu"))
 
 
+def test_streams_that_do_not_block_are_in_order_by_their_arrays(device, long):
+    x, y = loom.full(N, 1.0), loom.zeros(N)
+    loom.launch(spin, N, [x, long])
+    apart = loom.Stream(device, blocking=False)
+    assert apart.is_blocking != loom.get_device(device).is_cuda
+    loom.launch(double, N, [x, y], stream=apart)
+    loom.launch(add, N, [y, 1.0])
+    loom.launch(double, N, [y, x], stream=apart)
+    np.testing.assert_array_equal(x.numpy(), np.full(N, 6.0, np.float32))
+
+
 def test_waits_for_arrays_are_told_in_debug_mode(cuda):
     first, second = loom.Stream(cuda), loom.Stream(cuda)
     x, y = loom.zeros(N), loom.zeros(N)

@@ -1,7 +1,8 @@
-"""Cubins: PTX assembled by whatever assembler of NVIDIA's there is."""
+"""Cubins, PTX assembled by whatever assembler of NVIDIA's there is, and fat binaries that hold them."""
 
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 
@@ -115,3 +116,47 @@ def test_backward_kernels_are_assembled():
     made = cubin(backward=True)
     assert made[:4] == ELF and b"double_cuda_kernel_backward" in made
     assert b"double_cuda_kernel_backward" not in cubin()
+
+
+def parts(fatbin):
+    """The kind of each part of a fat binary, 1 for PTX and 2 for cubins, its architecture and its code."""
+    assert fatbin[:4] == b"\x50\xed\x55\xba" and len(fatbin) == 16 + int.from_bytes(fatbin[8:16], "little")
+    found, at = [], 16
+    while at < len(fatbin):
+        kind, _, header, size = struct.unpack_from("<HHIQ", fatbin, at)
+        arch = int.from_bytes(fatbin[at + 28 : at + 32], "little")
+        found.append((kind, arch, fatbin[at + header : at + header + size]))
+        at += header + size
+    return found
+
+
+def test_a_fat_binary_has_ptx_and_cubins_of_all_architectures():
+    cubin()
+    found = parts(double.fatbin(["sm_80", "sm_90a", "sm_80"]))
+    assert [part[:2] for part in found] == [(1, 80), (2, 80), (1, 90), (2, 90)]
+    for (_, _, ptx), (_, _, code), arch in ((*found[:2], "sm_80"), (*found[2:], "sm_90a")):
+        assert ptx.rstrip(b"\0").decode() == double.ptx(arch) and ptx.endswith(b"\0")
+        assert code.rstrip(b"\0") == double.cubin(arch).rstrip(b"\0")
+    assert b"double_cuda_kernel_backward" in double.fatbin(["sm_80"], backward=True)
+
+
+def test_fat_binaries_that_cannot_be_had():
+    with pytest.raises(ValueError, match="one architecture at least"):
+        double.fatbin([])
+    with pytest.raises(ValueError, match="no architecture `sm_81`"):
+        double.fatbin(["sm_80", "sm_81"])
+    with pytest.raises(TypeError):
+        double.fatbin("sm_80")
+
+
+def test_the_command_line_puts_several_architectures_into_a_fat_binary(tmp_path):
+    def compile(*options):
+        return lambda script: ["-m", "polyloom", "compile", script, *options]
+
+    two = ("--arch", "sm_80", "--arch", "sm_90")
+    done = run(tmp_path, compile("--emit", "fatbin", *two), PATH="")
+    assert done.returncode == 0, done.stderr
+    found = parts((tmp_path / "double.fatbin").read_bytes())
+    assert {part[1] for part in found if part[0] == 1} == {80, 90}
+    done = run(tmp_path, compile("--emit", "ptx", *two), PATH="")
+    assert done.returncode == 2 and b"several --arch make one fat binary: --emit fatbin" in done.stderr

@@ -42,9 +42,10 @@ pub(crate) struct CompileArguments {
     /// With `--dim`: an argument, NAME=VALUE, as of `polyloom run`
     #[arg(long = "arg", value_name = "NAME=VALUE", requires = "dim")]
     args: Vec<String>,
-    /// The GPU architecture of PTX and cubins, sm_75 to sm_121; with `--emit llvm`, LLVM IR is for it too
+    /// The GPU architecture of PTX and cubins, sm_75 to sm_121; with `--emit llvm`, LLVM IR is for it too. A fat binary
+    /// may have several
     #[arg(long, value_name = "sm_NN")]
-    arch: Option<Arch>,
+    arch: Vec<Arch>,
     /// The version of PTX, such as 8.0; by default one that knows the architecture
     #[arg(long, value_name = "N.N")]
     ptx_version: Option<PtxVersion>,
@@ -64,7 +65,8 @@ pub(crate) struct CompileArguments {
     /// Neither read nor keep compiled code on disk
     #[arg(long)]
     no_cache: bool,
-    /// Where to write it; standard output by default, NAME.o for object files, NAME.cubin for cubins
+    /// Where to write it; standard output by default, NAME.o for object files, NAME.cubin for cubins, NAME.fatbin for fat
+    /// binaries
     #[arg(short, long)]
     output: Option<PathBuf>,
 }
@@ -91,6 +93,8 @@ enum EmitForm {
     Ptx,
     /// PTX assembled for GPUs of one architecture, by NVIDIA's ptxas or nvJitLink
     Cubin,
+    /// PTX for each architecture and, where NVIDIA's assembler is found, cubins: one image that drivers choose from
+    Fatbin,
 }
 
 #[derive(Clone, Copy, ValueEnum, PartialEq)]
@@ -118,8 +122,8 @@ impl BackendChoice {
         match self {
             BackendChoice::Llvm => &[EmitForm::Obj, EmitForm::Asm, EmitForm::Llvm],
             BackendChoice::Cranelift => &[EmitForm::Obj, EmitForm::Asm],
-            BackendChoice::Nvptx => &[EmitForm::Ptx, EmitForm::Llvm, EmitForm::Cubin],
-            BackendChoice::Cuda => &[EmitForm::Ptx, EmitForm::Cubin, EmitForm::Cuda],
+            BackendChoice::Nvptx => &[EmitForm::Ptx, EmitForm::Llvm, EmitForm::Cubin, EmitForm::Fatbin],
+            BackendChoice::Cuda => &[EmitForm::Ptx, EmitForm::Cubin, EmitForm::Fatbin, EmitForm::Cuda],
         }
     }
 }
@@ -198,7 +202,7 @@ fn write_forms(arguments: &CompileArguments, emit: EmitForm) -> Outcome {
         return Err(CommandFailure::Usage("--metadata is of GPU code: --emit ptx, cubin or cuda".to_owned()));
     }
     let is_of_ptx = match emit {
-        EmitForm::Ptx | EmitForm::Cubin => true,
+        EmitForm::Ptx | EmitForm::Cubin | EmitForm::Fatbin => true,
         EmitForm::Llvm => is_gpu_llvm(arguments),
         _ => false,
     };
@@ -208,7 +212,12 @@ fn write_forms(arguments: &CompileArguments, emit: EmitForm) -> Outcome {
         ("--ptx-version", arguments.ptx_version.is_some()),
     ];
     if let Some((option, _)) = chosen.iter().find(|(_, is_given)| *is_given && !is_of_ptx) {
-        return Err(CommandFailure::Usage(format!("{option} is of PTX: --emit ptx, cubin, or llvm with --arch")));
+        return Err(CommandFailure::Usage(format!(
+            "{option} is of PTX: --emit ptx, cubin, fatbin, or llvm with --arch"
+        )));
+    }
+    if arguments.arch.len() > 1 && emit != EmitForm::Fatbin {
+        return Err(CommandFailure::Usage("several --arch make one fat binary: --emit fatbin".to_owned()));
     }
     if arguments.comments && !matches!(emit, EmitForm::Cpp | EmitForm::Cuda) {
         return Err(CommandFailure::Usage("--comments are of text: --emit cpp or cuda".to_owned()));
@@ -228,16 +237,22 @@ fn write_forms(arguments: &CompileArguments, emit: EmitForm) -> Outcome {
     let default = match emit {
         EmitForm::Obj => Some(PathBuf::from(format!("{name}.o"))),
         EmitForm::Cubin => Some(PathBuf::from(format!("{name}.cubin"))),
+        EmitForm::Fatbin => Some(PathBuf::from(format!("{name}.fatbin"))),
         _ => None,
     };
     let output = arguments.output.clone().or(default);
     let one = |kernel: &Kernel, output: Option<&Path>| -> Outcome {
-        if let (EmitForm::Cuda, Some(arch)) = (emit, arguments.arch) {
-            kernel.check_arch(arch)?;
+        if let (EmitForm::Cuda, Some(arch)) = (emit, arguments.arch.first()) {
+            kernel.check_arch(*arch)?;
         }
-        let target = target(arguments, kernel);
+        let targets = targets(arguments, kernel);
+        let target = targets[0];
         let options = EmitOptions { tier, gpu: Some(target), comments: arguments.comments };
-        let bytes = kernel.emit(wanted(arguments, emit), &options).map_err(refused)?;
+        let bytes = match wanted(arguments, emit) {
+            Some(form) => kernel.emit(form, &options),
+            None => kernel.fatbin(&targets),
+        };
+        let bytes = bytes.map_err(refused)?;
         if let Some(path) = &arguments.metadata {
             let metadata = match emit {
                 EmitForm::Cuda => kernel.cuda_metadata(target.arch),
@@ -284,22 +299,26 @@ fn write(path: &Path, bytes: &[u8]) -> Outcome {
 
 /// Returns true if LLVM IR is asked for GPUs.
 fn is_gpu_llvm(arguments: &CompileArguments) -> bool {
-    arguments.arch.is_some() || arguments.backend == Some(BackendChoice::Nvptx)
+    !arguments.arch.is_empty() || arguments.backend == Some(BackendChoice::Nvptx)
 }
 
-/// What GPU code is for.
-fn target(arguments: &CompileArguments, kernel: &Kernel) -> GpuTarget {
-    GpuTarget {
+/// What GPU code is for: one target at least.
+fn targets(arguments: &CompileArguments, kernel: &Kernel) -> Vec<GpuTarget> {
+    let target = |arch| GpuTarget {
         ptx_version: arguments.ptx_version,
         shape: if arguments.grid_stride { GridShape::Stride } else { GridShape::OneThreadEach },
         dense: arguments.dense,
-        ..GpuTarget::new(arguments.arch.or_else(|| kernel.arch()).unwrap_or(Arch::DEFAULT))
+        ..GpuTarget::new(arch)
+    };
+    match arguments.arch.as_slice() {
+        [] => vec![target(kernel.arch().unwrap_or(Arch::DEFAULT))],
+        archs => archs.iter().copied().map(target).collect(),
     }
 }
 
-/// What is asked for.
-fn wanted(arguments: &CompileArguments, emit: EmitForm) -> Form {
-    match emit {
+/// The form that is asked for; none of a fat binary, which has two.
+fn wanted(arguments: &CompileArguments, emit: EmitForm) -> Option<Form> {
+    Some(match emit {
         EmitForm::Ast => Form::Ast,
         EmitForm::Hir => Form::Hir,
         EmitForm::HirPrepared => Form::HirPrepared,
@@ -311,5 +330,6 @@ fn wanted(arguments: &CompileArguments, emit: EmitForm) -> Form {
         EmitForm::Obj => Form::Obj,
         EmitForm::Ptx => Form::Ptx,
         EmitForm::Cubin => Form::Cubin,
-    }
+        EmitForm::Fatbin => return None,
+    })
 }

@@ -201,8 +201,8 @@ fn a_back_end_writes_what_it_makes_and_says_what_it_does_not() {
     for (backend, form, makes) in [
         ("cranelift", "llvm", "--backend cranelift makes obj, asm, not llvm"),
         ("llvm", "ptx", "--backend llvm makes obj, asm, llvm, not ptx"),
-        ("nvptx", "obj", "--backend nvptx makes ptx, llvm, cubin, not obj"),
-        ("cuda", "hir", "--backend cuda makes ptx, cubin, cuda, not hir"),
+        ("nvptx", "obj", "--backend nvptx makes ptx, llvm, cubin, fatbin, not obj"),
+        ("cuda", "hir", "--backend cuda makes ptx, cubin, fatbin, cuda, not hir"),
     ] {
         let (code, _, error) = of(&["--backend", backend, "--emit", form]);
         assert_eq!(code, Some(2), "{error}");

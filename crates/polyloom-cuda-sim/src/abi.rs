@@ -200,6 +200,30 @@ pub(crate) struct MemoryLocation {
     pub(crate) id: c_int,
 }
 
+/// `CUmemAllocationProp`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct AllocationProperties {
+    pub(crate) kind: c_uint,
+    pub(crate) handle_kinds: c_uint,
+    pub(crate) location: MemoryLocation,
+    pub(crate) security: usize,
+    pub(crate) flags: [u8; 8],
+}
+
+/// `CUmemAccessDesc`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct AccessDescription {
+    pub(crate) location: MemoryLocation,
+    pub(crate) flags: c_uint,
+}
+
+/// `CUipcMemHandle` and `CUipcEventHandle`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct IpcHandle(pub(crate) [u8; 64]);
+
 /// `CUmemPoolProps`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -304,6 +328,10 @@ mod tests {
             NodeParams = sys::CUgraphNodeParams,
             EdgeData = sys::CUgraphEdgeData,
             MemoryLocation = sys::CUmemLocation,
+            AllocationProperties = sys::CUmemAllocationProp,
+            AccessDescription = sys::CUmemAccessDesc,
+            IpcHandle = sys::CUipcMemHandle,
+            IpcHandle = sys::CUipcEventHandle,
             PoolProperties = sys::CUmemPoolProps,
             AllocNodeParams = sys::CUDA_MEM_ALLOC_NODE_PARAMS_v1,
             UpdateResult = sys::CUgraphExecUpdateResultInfo,

@@ -6,7 +6,9 @@ use crate::registry::{Registry, new_handle};
 use crate::status::{CudaError, Outcome};
 use crate::stream::Stream;
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
 
 /// A context: the owner of memory and streams.
 pub(crate) struct Context {
@@ -15,6 +17,8 @@ pub(crate) struct Context {
     pub(crate) flags: Mutex<u32>,
     /// Its default stream.
     pub(crate) stream: Arc<Stream>,
+    /// The default streams of threads that have used theirs.
+    of_threads: Mutex<HashMap<ThreadId, Arc<Stream>>>,
     /// Limits that the program has set, by their numbers.
     pub(crate) limits: Mutex<Vec<(u32, usize)>>,
 }
@@ -59,7 +63,18 @@ impl Context {
         let stream_handle = new_handle();
         let stream = crate::stream::STREAMS.insert(stream_handle, Stream::new(stream_handle, handle, 0, 0, true));
         let (flags, limits) = (Mutex::new(flags), Mutex::default());
-        crate::context::CONTEXTS.insert(handle, Context { handle, is_primary, flags, stream, limits })
+        let of_threads = Mutex::default();
+        crate::context::CONTEXTS.insert(handle, Context { handle, is_primary, flags, stream, of_threads, limits })
+    }
+
+    /// The default stream of the calling thread, which waits for that of the context and it for this, and for no other.
+    pub(crate) fn stream_of_thread(&self) -> Arc<Stream> {
+        let mut all = self.of_threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = all.entry(std::thread::current().id()).or_insert_with(|| {
+            let handle = new_handle();
+            crate::stream::STREAMS.insert(handle, Stream::new(handle, self.handle, 0, 0, false))
+        });
+        Arc::clone(stream)
     }
 
     /// The primary context, made when it is first asked for.

@@ -6,7 +6,7 @@ use crate::memory::Memory;
 use crate::order::StreamOrder;
 use crate::reservation::reserve;
 use crate::status::{CudaError, Outcome};
-use polyloom_ptx::{DeviceMemory, Simulator};
+use polyloom_ptx::Simulator;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -42,11 +42,10 @@ pub(crate) fn start() -> &'static Driver {
         register_exit();
         let configuration = Configuration::of_environment();
         let journal = Journal::new(&configuration);
-        let span = reserve();
-        let memory = DeviceMemory::in_span(span.clone(), configuration.memory_bytes);
+        let memory = Memory::new(reserve(), configuration.memory_bytes);
         Driver {
-            simulator: Simulator::with_memory(memory.clone()),
-            memory: Memory::new(memory, span),
+            simulator: Simulator::with_memory(memory.device.clone()),
+            memory,
             configuration,
             journal,
             order: StreamOrder::default(),

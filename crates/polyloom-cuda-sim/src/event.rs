@@ -31,6 +31,8 @@ pub(crate) struct EventState {
 
 impl Event {
     pub(crate) const DISABLE_TIMING: u32 = 2;
+    /// It may be shared, and has no time.
+    pub(crate) const INTERPROCESS: u32 = 4;
 
     pub(crate) fn new(context: Handle, flags: u32) -> Event {
         Event { context, flags, state: Mutex::default() }

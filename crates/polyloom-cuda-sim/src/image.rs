@@ -2,13 +2,13 @@
 
 use crate::pointers::{In, host_bytes, text_at};
 use crate::status::CudaError;
-use polyloom_ir::Arch;
+use polyloom_ir::{Arch, ArchVariant};
 use polyloom_ptx::syntax::ast::{ModuleItem, PtxAst, SymbolLinkage};
-use polyloom_ptx::{Module, PtxError};
+use polyloom_ptx::{
+    FAT_HEADER_BYTES, FatCode, FatCompression, FatPart, Module, PtxError, fat_binary_size, fat_parts, is_fat_binary,
+};
 use std::collections::BTreeSet;
 
-/// Begins a fat binary.
-const FAT_MAGIC: u32 = 0xba55_ed50;
 /// Begins the struct by which programs of nvcc name a fat binary: the magic, a version and its address.
 const WRAPPER_MAGIC: u32 = 0x4662_43b1;
 /// Begins machine code.
@@ -42,7 +42,10 @@ pub(crate) fn ptx_at(address: usize, arch: Arch) -> Result<String, ImageError> {
     };
     match magic {
         ELF_MAGIC => Err(refused(CudaError::NO_BINARY_FOR_GPU, NO_PTX)),
-        FAT_MAGIC => ptx_of_fat_binary(fat_binary_at(address), arch),
+        _ if is_fat_binary(&magic.to_le_bytes()) => {
+            let n_bytes = fat_binary_size(host_bytes(address, FAT_HEADER_BYTES));
+            ptx_of_fat_binary(host_bytes(address, n_bytes), arch)
+        }
         WRAPPER_MAGIC => {
             let inner = In::<usize>::at(address + 8).get().map_err(|error| refused(error, "there is no module"))?;
             ptx_at(inner, arch)
@@ -56,7 +59,7 @@ pub(crate) fn ptx_of(bytes: &[u8], arch: Arch) -> Result<String, ImageError> {
     let magic = bytes.first_chunk().map_or(0, |first| u32::from_le_bytes(*first));
     match magic {
         ELF_MAGIC => Err(refused(CudaError::NO_BINARY_FOR_GPU, NO_PTX)),
-        FAT_MAGIC => ptx_of_fat_binary(bytes, arch),
+        _ if is_fat_binary(bytes) => ptx_of_fat_binary(bytes, arch),
         _ => as_text(bytes),
     }
 }
@@ -67,85 +70,40 @@ fn as_text(bytes: &[u8]) -> Result<String, ImageError> {
     text.map(str::to_owned).map_err(|_| refused(CudaError::INVALID_IMAGE, "the module is no text"))
 }
 
-/// The bytes of a fat binary, whose header says how many there are.
-fn fat_binary_at<'a>(address: usize) -> &'a [u8] {
-    let header = host_bytes(address, 16);
-    let length = number(header, 6, 2) + number(header, 8, 8);
-    host_bytes(address, usize::try_from(length).unwrap_or(16))
-}
-
-/// A little-endian number of at most eight bytes; zero past the end.
-fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
-    let mut word = [0; 8];
-    let range = bytes.get(at..).and_then(|rest| rest.get(..size));
-    range.inspect(|range| word[..size].copy_from_slice(range));
-    u64::from_le_bytes(word)
-}
-
-/// A part of a fat binary. The layout is not documented: it is as ZLUDA and cuda-fatbin-decompression have it.
-struct FatPart<'a> {
-    is_ptx: bool,
-    arch: u64,
-    flags: u64,
-    /// Bytes once decompressed, if they are compressed.
-    n_bytes: u64,
-    payload: &'a [u8],
-}
-
-impl FatPart<'_> {
-    const PTX: u64 = 1;
-    const LZ4: u64 = 0x2000;
-    const ZSTD: u64 = 0x8000;
-
-    fn text(&self) -> Result<String, ImageError> {
-        let room = usize::try_from(self.n_bytes).unwrap_or(0);
-        let damaged = || refused(CudaError::INVALID_IMAGE, "the compressed PTX of the fat binary is damaged");
-        match self.flags {
-            flags if flags & Self::LZ4 != 0 => as_text(&decompress_lz4(self.payload, room).ok_or_else(damaged)?),
-            flags if flags & Self::ZSTD != 0 => {
-                as_text(&zstd::bulk::decompress(self.payload, room).map_err(|_| damaged())?)
-            }
-            _ => as_text(self.payload),
-        }
+/// The text of a part of a fat binary.
+fn text_of(part: &FatPart<'_>) -> Result<String, ImageError> {
+    let room = usize::try_from(part.n_plain_bytes).unwrap_or(0);
+    let damaged = || refused(CudaError::INVALID_IMAGE, "the compressed PTX of the fat binary is damaged");
+    match part.compression {
+        Some(FatCompression::Lz4) => as_text(&decompress_lz4(part.bytes, room).ok_or_else(damaged)?),
+        Some(FatCompression::Zstd) => as_text(&zstd::bulk::decompress(part.bytes, room).map_err(|_| damaged())?),
+        None => as_text(part.bytes),
     }
-}
-
-fn parts(bytes: &[u8]) -> Vec<FatPart<'_>> {
-    let mut parts = Vec::new();
-    let mut at = number(bytes, 6, 2) as usize;
-    let end = bytes.len().min(at.saturating_add(number(bytes, 8, 8) as usize));
-    while at + 64 <= end {
-        let part = &bytes[at..end];
-        let (header, size) = (number(part, 4, 4) as usize, number(part, 8, 8) as usize);
-        let Some(whole) = part.get(header..).and_then(|rest| rest.get(..size)) else { break };
-        let (compressed, flags) = (number(part, 16, 4) as usize, number(part, 40, 8));
-        let is_compressed = flags & (FatPart::LZ4 | FatPart::ZSTD) != 0;
-        parts.push(FatPart {
-            is_ptx: number(part, 0, 2) == FatPart::PTX,
-            arch: number(part, 28, 4),
-            flags,
-            n_bytes: number(part, 56, 8),
-            payload: if is_compressed { whole.get(..compressed).unwrap_or(whole) } else { whole },
-        });
-        at = match at.checked_add(header + size) {
-            Some(next) if next > at => next,
-            _ => break,
-        };
-    }
-    parts
 }
 
 /// The PTX of a fat binary that is for the latest architecture which the device runs.
 fn ptx_of_fat_binary(bytes: &[u8], arch: Arch) -> Result<String, ImageError> {
-    let parts = parts(bytes);
-    let fits = |part: &&FatPart<'_>| part.is_ptx && part.arch <= arch.number().into();
-    if let Some(best) = parts.iter().filter(fits).max_by_key(|part| part.arch) {
-        return best.text();
+    let parts = fat_parts(bytes);
+    let fits = |part: &&FatPart<'_>| part.code == Some(FatCode::Ptx) && part.runs_on(arch);
+    // Of code for one architecture that for it alone is better, because it may use more.
+    if let Some(best) =
+        parts.iter().filter(fits).max_by_key(|part| (part.number, part.variant != ArchVariant::Portable))
+    {
+        return text_of(best);
     }
-    let names: Vec<String> = parts
-        .iter()
-        .map(|part| format!("{}{}", if part.is_ptx { "PTX for compute_" } else { "machine code for sm_" }, part.arch))
-        .collect();
+    let described = |part: &FatPart<'_>| {
+        let what = match part.code {
+            Some(FatCode::Ptx) => "PTX for compute_",
+            _ => "machine code for sm_",
+        };
+        let suffix = match part.variant {
+            ArchVariant::Portable => "",
+            ArchVariant::Family => "f",
+            ArchVariant::Specific => "a",
+        };
+        format!("{what}{}{suffix}", part.number)
+    };
+    let names: Vec<String> = parts.iter().map(described).collect();
     let has = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
     let reason = format!("the fat binary has no PTX that {arch} runs: it has {has}");
     Err(refused(CudaError::NO_BINARY_FOR_GPU, reason))
@@ -263,8 +221,12 @@ mod tests {
         assert!(elf.error == CudaError::NO_BINARY_FOR_GPU && elf.reason.contains("code=compute_80"), "{}", elf.reason);
         assert_eq!(ptx_of(b".version 8.0\n\0rest", arch).unwrap(), ".version 8.0\n");
         // A header with no parts.
-        let mut fat = FAT_MAGIC.to_le_bytes().to_vec();
-        fat.extend([1, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let fat = polyloom_ptx::FatBinaryWriter::new().finish();
         assert!(ptx_of(&fat, arch).unwrap_err().reason.ends_with("it has nothing"));
+        let mut writer = polyloom_ptx::FatBinaryWriter::new();
+        writer.add_ptx("sm_90a".parse().unwrap(), ".version 8.0");
+        writer.add_cubin(arch, b"\x7fELF");
+        let error = ptx_of(&writer.finish(), arch).unwrap_err();
+        assert!(error.reason.ends_with("it has PTX for compute_90a, machine code for sm_86"), "{}", error.reason);
     }
 }

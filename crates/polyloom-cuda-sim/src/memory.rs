@@ -4,13 +4,15 @@
 //! and pinned memory is the host's, mapped into the simulator at the address that it has there.
 
 use crate::abi::{DeviceAddress, Handle};
+use crate::context;
 use crate::driver::Driver;
 use crate::host_buffer::HostBuffer;
 use crate::order::{self, MemoryAccess};
 use crate::pointers::{host_bytes, host_bytes_mut, lend};
 use crate::registry::Registry;
 use crate::status::{CudaError, Outcome};
-use polyloom_ptx::{DeviceMemory, MemoryError};
+use crate::virtual_memory::VirtualMemory;
+use polyloom_ptx::{DeviceBacking, DeviceMemory, MemoryError};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,6 +29,8 @@ pub(crate) enum BlockKind {
     Pinned,
     /// Host memory of the program's own.
     Registered,
+    /// Memory of the device that is mapped at reserved addresses.
+    Mapped,
 }
 
 impl BlockKind {
@@ -49,9 +53,18 @@ pub(crate) struct MemoryBlock {
     _buffer: Option<HostBuffer>,
 }
 
+impl MemoryBlock {
+    /// Returns true if it ends with a context; what is mapped stays until it is unmapped.
+    fn is_of(&self, context: Handle) -> bool {
+        self.context == context && self.kind != BlockKind::Mapped
+    }
+}
+
 /// All memory.
 pub(crate) struct Memory {
     pub(crate) device: DeviceMemory,
+    /// The addresses that programs reserve, beside those of allocations.
+    pub(crate) reserved: VirtualMemory,
     span: Range<u64>,
     blocks: Mutex<BTreeMap<DeviceAddress, Arc<MemoryBlock>>>,
     next_id: AtomicU64,
@@ -64,12 +77,26 @@ pub(crate) enum CopyPlace {
     Device(DeviceAddress),
 }
 
+impl CopyPlace {
+    /// The place so many bytes further.
+    pub(crate) fn moved(self, offset: usize) -> CopyPlace {
+        match self {
+            CopyPlace::Host(address) => CopyPlace::Host(address + offset),
+            CopyPlace::Device(address) => CopyPlace::Device(address + offset as u64),
+        }
+    }
+}
+
 /// Addresses of device memory are multiples of this, as NVIDIA's driver gives them.
 const ALIGN: u64 = 512;
 
 impl Memory {
-    pub(crate) fn new(device: DeviceMemory, span: Range<u64>) -> Memory {
-        Memory { device, span, blocks: Mutex::default(), next_id: AtomicU64::new(1) }
+    /// Memory whose addresses are in a span: allocations are in its first half, what programs reserve is in the second.
+    pub(crate) fn new(span: Range<u64>, capacity: usize) -> Memory {
+        let half = span.start + (span.end - span.start) / 2;
+        let (device, reserved) =
+            (DeviceMemory::in_span(span.start..half, capacity), VirtualMemory::new(half..span.end));
+        Memory { device, reserved, span, blocks: Mutex::default(), next_id: AtomicU64::new(1) }
     }
 
     fn blocks(&self) -> MutexGuard<'_, BTreeMap<DeviceAddress, Arc<MemoryBlock>>> {
@@ -96,6 +123,27 @@ impl Memory {
         let address = self.device.alloc(n_bytes, ALIGN).map_err(|_| CudaError::OUT_OF_MEMORY)?;
         self.add((address, n_bytes), kind, (context, 0), None);
         Ok(address)
+    }
+
+    /// Maps a part of a backing at reserved addresses.
+    pub(crate) fn map(
+        &self,
+        address: DeviceAddress,
+        backing: &DeviceBacking,
+        part: Range<usize>,
+    ) -> Result<(), MemoryError> {
+        let n_bytes = part.len();
+        self.device.map(address, backing, part)?;
+        let context = context::current().map_or(0, |context| context.handle);
+        self.add((address, n_bytes), BlockKind::Mapped, (context, 0), None);
+        Ok(())
+    }
+
+    /// Ends such a mapping. The caller sees to it that nothing runs.
+    pub(crate) fn unmap(&self, address: DeviceAddress) {
+        self.blocks().remove(&address);
+        // The simulator knows it, because it was mapped there.
+        let _ = self.device.free(address);
     }
 
     /// Memory of the host that kernels see at the same address.
@@ -170,7 +218,7 @@ impl Memory {
     /// Frees what a context owns.
     pub(crate) fn free_all_of(&self, driver: &Driver, context: Handle) {
         let owned: Vec<DeviceAddress> =
-            self.blocks().values().filter(|block| block.context == context).map(|block| block.address).collect();
+            self.blocks().values().filter(|block| block.is_of(context)).map(|block| block.address).collect();
         for address in owned {
             // Nobody else frees it, since its context is at its end.
             let _ = self.free(driver, address, |_| true);
@@ -209,6 +257,22 @@ impl Memory {
                 record_access(address, n_bytes, writes, who);
             }
         }
+        // Memory may be mapped piece by piece.
+        let rest = |place: CopyPlace| match place {
+            CopyPlace::Device(address) => self.reserved.rest_of_mapping(address).unwrap_or(usize::MAX),
+            CopyPlace::Host(_) => usize::MAX,
+        };
+        let mut done = 0;
+        while done < n_bytes {
+            let (to, from) = (to.moved(done), from.moved(done));
+            let piece = (n_bytes - done).min(rest(to)).min(rest(from));
+            self.copy_piece(driver, to, from, piece)?;
+            done += piece;
+        }
+        Ok(())
+    }
+
+    fn copy_piece(&self, driver: &Driver, to: CopyPlace, from: CopyPlace, n_bytes: usize) -> Outcome {
         let copied = match (self.checked(to, n_bytes)?, self.checked(from, n_bytes)?) {
             (CopyPlace::Device(to), CopyPlace::Host(from)) => self.device.write(to, host_bytes(from, n_bytes)),
             (CopyPlace::Host(to), CopyPlace::Device(from)) => self.device.read(from, host_bytes_mut(to, n_bytes)),
@@ -229,7 +293,14 @@ impl Memory {
             return Ok(());
         }
         record_access(address, n_bytes, true, "a fill");
-        self.device.fill(address, pattern, n_bytes).map_err(|error| self.refused(driver, "a fill", &error))
+        let mut done = 0;
+        while done < n_bytes {
+            let at = address + done as u64;
+            let piece = (n_bytes - done).min(self.reserved.rest_of_mapping(at).unwrap_or(usize::MAX));
+            self.device.fill(at, pattern, piece).map_err(|error| self.refused(driver, "a fill", &error))?;
+            done += piece;
+        }
+        Ok(())
     }
 
     /// Tells what is wrong with a copy or a fill.

@@ -31,8 +31,13 @@ impl<T> Registry<T> {
 
     pub(crate) fn insert(&self, handle: Handle, object: T) -> Arc<T> {
         let object = Arc::new(object);
-        self.live().insert(handle, Arc::clone(&object));
+        self.insert_shared(handle, Arc::clone(&object));
         object
+    }
+
+    /// Has a handle stand for an object that somebody else has too.
+    pub(crate) fn insert_shared(&self, handle: Handle, object: Arc<T>) {
+        self.live().insert(handle, object);
     }
 
     pub(crate) fn get(&self, handle: Handle) -> Outcome<Arc<T>> {

@@ -80,11 +80,13 @@ impl Stream {
         self.capture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The stream that a handle stands for in a context: zero, one and two are its default stream. That of a thread is
-    /// the same one, which is in order with more than it has to be.
+    /// The stream that a handle stands for in a context: one is its default stream, two that of the calling thread, and zero
+    /// one of them.
     pub(crate) fn of(context: &Context, handle: Handle) -> Outcome<Arc<Stream>> {
         match handle {
-            0..=2 => Ok(Arc::clone(&context.stream)),
+            0 if IS_BY_THREAD.get() => Ok(context.stream_of_thread()),
+            0 | 1 => Ok(Arc::clone(&context.stream)),
+            2 => Ok(context.stream_of_thread()),
             _ => crate::stream::STREAMS.get(handle),
         }
     }
@@ -261,6 +263,19 @@ pub(crate) fn create(context: &Context, flags: u32, priority: i32) -> Outcome<Ha
     let handle = new_handle();
     crate::stream::STREAMS.insert(handle, Stream::new(handle, context.handle, flags, priority, false));
     Ok(handle)
+}
+
+thread_local! {
+    /// True during a call of the thread's by an entry point for which the default stream is the thread's own.
+    static IS_BY_THREAD: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Makes a call for which the default stream is the thread's own.
+pub(crate) fn use_stream_of_thread<R>(call: impl FnOnce() -> R) -> R {
+    let before = IS_BY_THREAD.replace(true);
+    let result = call();
+    IS_BY_THREAD.set(before);
+    result
 }
 
 /// Captures that are under way.

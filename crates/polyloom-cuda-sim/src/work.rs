@@ -75,7 +75,7 @@ impl CopyWork {
             let Copy2DSide { x, y, memory_type, host, device, pitch, .. } = *side;
             let offset = x + y * pitch;
             let place = placed(driver, memory_type, host, device)?;
-            Ok(CopySide { place: moved(place, offset), pitch, plane: 0 })
+            Ok(CopySide { place: place.moved(offset), pitch, plane: 0 })
         };
         let &Copy2D { from, to, width, height } = copy;
         if height > 1 && (from.pitch < width && from.pitch != 0 || to.pitch < width && to.pitch != 0) {
@@ -95,7 +95,7 @@ impl CopyWork {
             let plane = pitch * if side.height == 0 { height } else { side.height };
             let offset = side.x + side.y * pitch + side.z * plane;
             let place = placed(driver, side.memory_type, side.host, side.device)?;
-            Ok(CopySide { place: moved(place, offset), pitch, plane })
+            Ok(CopySide { place: place.moved(offset), pitch, plane })
         };
         Ok(CopyWork { to: side(&to)?, from: side(&from)?, width, height, depth })
     }
@@ -122,13 +122,6 @@ fn placed(driver: &Driver, kind: u32, host: usize, device: DeviceAddress) -> Out
         memory_type::UNIFIED => Ok(driver.memory.place(device)),
         // Arrays are memory of textures, of which there are none.
         _ => Err(CudaError::NOT_SUPPORTED),
-    }
-}
-
-fn moved(place: CopyPlace, offset: usize) -> CopyPlace {
-    match place {
-        CopyPlace::Host(address) => CopyPlace::Host(address + offset),
-        CopyPlace::Device(address) => CopyPlace::Device(address + offset as u64),
     }
 }
 

@@ -6,4 +6,6 @@ mod graphs;
 mod kernels;
 mod memory;
 mod modules;
+mod sharing;
 mod streams;
+mod virtual_memory;

@@ -1,6 +1,6 @@
 //! Modules: text, fat binaries, links, libraries, variables, and what is wrong with them.
 
-use crate::driver::start;
+use crate::driver::{in_child, is_child, start};
 use crate::kernels::{SAXPY, download, function, launch, load, upload};
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUresult};
@@ -198,4 +198,46 @@ fn fat_binaries_give_the_ptx_that_fits() {
         saxpy_runs(function(module, "saxpy"));
     }
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn modules_are_unloaded_whole() {
+    if !is_child() {
+        // Other tests of this process use memory too.
+        in_child("modules::modules_are_unloaded_whole", &[]);
+        return;
+    }
+    start();
+    // The variables are as large as what has to be seen.
+    let text = SAXPY.replace(".address_size 64", ".address_size 64\n.visible .global .align 8 .b8 table[4194304];");
+    let in_use = || {
+        let (free, total) = result::mem_get_info().unwrap();
+        total - free
+    };
+    let use_once = || {
+        let module = load(&text);
+        saxpy_runs(function(module, "saxpy"));
+        // SAFETY: the module is unloaded once.
+        unsafe { result::module::unload(module) }.unwrap();
+    };
+    use_once();
+    let before = in_use();
+    (0..8).for_each(|_| use_once());
+    // What the launches used is 16 bytes each, in blocks of 512 at most.
+    assert!(in_use() < before + 64 * 1024, "{before} to {}", in_use());
+    let module = load(&text);
+    assert!(in_use() >= before + 4_194_304);
+    // SAFETY: the module is unloaded once.
+    unsafe { result::module::unload(module) }.unwrap();
+    assert!(in_use() < before + 64 * 1024);
+}
+
+#[test]
+fn tables_that_the_driver_lacks_are_not_found() {
+    start();
+    let mut table = std::ptr::dangling();
+    let id = sys::CUuuid { bytes: [7; 16] };
+    // SAFETY: the pointers are to variables.
+    let error = unsafe { sys::cuGetExportTable(&mut table, &id) };
+    assert!(error == CUresult::CUDA_ERROR_NOT_FOUND && table.is_null());
 }

@@ -1,6 +1,6 @@
 //! Streams and events.
 
-use crate::driver::start;
+use crate::driver::{library, start};
 use crate::kernels::{SAXPY, download, function, launch, load, upload};
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUresult};
@@ -112,4 +112,68 @@ fn several_threads_use_streams_of_their_own() {
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// An entry point that no header of cudarc has.
+macro_rules! symbol {
+    ($name:literal as $signature:ty) => {{
+        // SAFETY: the function has this signature.
+        *unsafe { library().get::<$signature>($name.as_bytes()) }.unwrap()
+    }};
+}
+
+type StreamId = unsafe extern "C" fn(sys::CUstream, *mut u64) -> CUresult;
+
+#[test]
+fn default_streams_of_threads_are_their_own() {
+    start();
+    const DEFAULT: sys::CUstream = std::ptr::null_mut();
+    const OF_THREAD: sys::CUstream = std::ptr::without_provenance_mut(2);
+    let ids = || {
+        start();
+        let by_thread = symbol!("cuStreamGetId_ptsz" as StreamId);
+        let (mut own, mut named, mut legacy) = (0, 0, 0);
+        // SAFETY: the pointers are to variables.
+        unsafe {
+            by_thread(DEFAULT, &mut own).result().unwrap();
+            sys::cuStreamGetId(OF_THREAD, &mut named).result().unwrap();
+            sys::cuStreamGetId(DEFAULT, &mut legacy).result().unwrap();
+        }
+        assert!(own == named && own != legacy);
+        (own, legacy)
+    };
+    let (own, legacy) = ids();
+    assert_eq!(ids(), (own, legacy));
+    let (of_other, other_legacy) = std::thread::spawn(ids).join().unwrap();
+    assert!(of_other != own && other_legacy == legacy);
+}
+
+#[test]
+fn work_goes_to_the_default_stream_of_the_thread() {
+    start();
+    type Begin = unsafe extern "C" fn(sys::CUstream, sys::CUstreamCaptureMode) -> CUresult;
+    type End = unsafe extern "C" fn(sys::CUstream, *mut sys::CUgraph) -> CUresult;
+    type Fill = unsafe extern "C" fn(u64, u32, usize, sys::CUstream) -> CUresult;
+    type Upload = unsafe extern "C" fn(u64, *const c_void, usize) -> CUresult;
+    let begin = symbol!("cuStreamBeginCapture_v2_ptsz" as Begin);
+    let end = symbol!("cuStreamEndCapture_ptsz" as End);
+    let fill = symbol!("cuMemsetD32Async_ptsz" as Fill);
+    let copy = symbol!("cuMemcpyHtoD_v2_ptds" as Upload);
+    let (memory, default, mode) =
+        (upload(&[0u32; 4]), std::ptr::null_mut(), sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED);
+    let mut graph = std::ptr::null_mut();
+    // SAFETY: the memory is there, and the stream's capture is ended.
+    unsafe {
+        // That of the context is not captured.
+        assert_eq!(sys::cuStreamBeginCapture_v2(default, mode), CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        begin(default, mode).result().unwrap();
+        fill(memory, 5, 4, default).result().unwrap();
+        end(default, &mut graph).result().unwrap();
+        let mut n = 0;
+        sys::cuGraphGetNodes(graph, std::ptr::null_mut(), &mut n).result().unwrap();
+        assert_eq!((n, download::<u32>(memory, 4)), (1, vec![0; 4]));
+        copy(memory, [1u32, 2].as_ptr().cast(), 8).result().unwrap();
+        fill(memory + 8, 9, 1, default).result().unwrap();
+        assert_eq!(download::<u32>(memory, 4), [1, 2, 9, 0]);
+    }
 }

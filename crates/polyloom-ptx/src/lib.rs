@@ -11,8 +11,8 @@
 //! What is not simulated is listed in the guide, `docs/guide/simulator.md`, with the messages by which a kernel that has
 //! it is refused when it is loaded.
 //!
-//! Architecture invariant: the crate knows PTX text alone, none of the compilers that write it. Its `unsafe` is in
-//! `memory/region.rs`.
+//! Architecture invariant: the crate knows PTX text and the fat binaries that hold it, and none of the compilers that write
+//! it. Its `unsafe` is in `memory/region.rs`.
 //!
 //! Design: `docs/design/ptx-simulator.md`.
 
@@ -23,6 +23,7 @@ mod counters;
 mod decode;
 mod error;
 mod exec;
+mod fat_binary;
 mod memory;
 mod module;
 mod number;
@@ -36,7 +37,10 @@ pub use contents::ModuleContents;
 pub use counters::Counters;
 pub use decode::op::{InstClass, LaunchLimits, ParameterInfo};
 pub use error::{PtxError, TextPosition};
-pub use memory::{DeviceMemory, HostMemory, MemoryError};
+pub use fat_binary::{
+    FAT_HEADER_BYTES, FatBinaryWriter, FatCode, FatCompression, FatPart, fat_binary_size, fat_parts, is_fat_binary,
+};
+pub use memory::{DeviceBacking, DeviceMemory, HostMemory, MemoryError};
 pub use module::{
     Kernel, KernelInfo, KernelResources, LaunchProgress, LaunchRequest, LoadError, LoadedModule, Module, Sanitizers,
     Simulator, UnknownSanitizer,

@@ -8,6 +8,7 @@ mod constants;
 mod counting;
 mod device;
 mod embedding;
+mod fat_binary;
 mod fuzz;
 mod groups;
 mod instructions;

@@ -1,5 +1,6 @@
 //! Devices and their memory as Python objects.
 
+use crate::detached::Detached;
 use crate::errors::device_error;
 use crate::numpy_array::extents;
 use crate::sim_settings;
@@ -153,7 +154,7 @@ pub(crate) fn synchronize(py: Python<'_>, name: Option<&str>) -> PyResult<()> {
 /// Memory of a device that arrays are in.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct DeviceMemory {
-    buffer: DeviceBuffer,
+    buffer: Detached<DeviceBuffer>,
     /// Keeps memory that somebody else has allocated; all arrays over it share this object.
     #[expect(dead_code, reason = "it is only to live as long")]
     owner: Option<Py<PyAny>>,
@@ -181,7 +182,7 @@ impl DeviceMemory {
                 Some(address) => Ok(unsafe { DeviceBuffer::borrowed(queue, address, n_bytes) }),
             }
         });
-        Ok(DeviceMemory { buffer: made.map_err(|failure| device_error(py, &failure))?, owner })
+        Ok(DeviceMemory { buffer: Detached::new(made.map_err(|failure| device_error(py, &failure))?), owner })
     }
 
     /// The name of the device.
@@ -304,7 +305,7 @@ impl DeviceMemory {
     /// Allocates so many bytes of a device's memory.
     pub(crate) fn allocate(py: Python<'_>, device: DeviceId, n_bytes: usize) -> PyResult<DeviceMemory> {
         let made = py.detach(|| DeviceBuffer::new(queue(device)?, n_bytes));
-        Ok(DeviceMemory { buffer: made.map_err(|failure| device_error(py, &failure))?, owner: None })
+        Ok(DeviceMemory { buffer: Detached::new(made.map_err(|failure| device_error(py, &failure))?), owner: None })
     }
 
     #[inline]

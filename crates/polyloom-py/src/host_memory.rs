@@ -1,5 +1,6 @@
 //! Memory that the host and a device share as Python objects: pinned, registered and managed.
 
+use crate::detached::Detached;
 use crate::device::named;
 use crate::errors::device_error;
 use crate::queue::Queue;
@@ -12,7 +13,7 @@ use pyo3::types::{PyDict, PyType};
 /// its bytes.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct HostMemory {
-    memory: Box<dyn SharedMemory>,
+    memory: Detached<Box<dyn SharedMemory>>,
     /// Keeps memory that somebody else has allocated.
     #[expect(dead_code, reason = "it is only to live as long")]
     owner: Option<Py<PyAny>>,
@@ -25,7 +26,7 @@ impl HostMemory {
         make: impl FnOnce() -> Result<Box<dyn SharedMemory>, DeviceFailure> + Send,
     ) -> PyResult<HostMemory> {
         let memory = py.detach(make).map_err(|failure| device_error(py, &failure))?;
-        Ok(HostMemory { memory, owner })
+        Ok(HostMemory { memory: Detached::new(memory), owner })
     }
 }
 

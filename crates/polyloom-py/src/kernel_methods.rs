@@ -257,6 +257,29 @@ impl Kernel {
         Ok(PyBytes::new(py, &self.code(py, Form::Cubin, &EmitOptions::for_gpu(target), backward)?))
     }
 
+    /// The kernel's code for several GPU architectures in one image, a fat binary, of which a driver loads what fits its
+    /// GPU best: the PTX of each and, where NVIDIA's assembler is found, a cubin of each. Other parameters are those of
+    /// `ptx`. No GPU is needed.
+    #[pyo3(signature = (archs, *, ptx_version = None, dense = false, grid_stride = false, backward = false))]
+    fn fatbin<'py>(
+        &self,
+        py: Python<'py>,
+        archs: Vec<String>,
+        ptx_version: Option<&str>,
+        dense: bool,
+        grid_stride: bool,
+        backward: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        if archs.is_empty() {
+            return Err(PyValueError::new_err("a fat binary is for one architecture at least"));
+        }
+        let targets = archs.iter().map(|arch| self.gpu_target(Some(arch), ptx_version, dense, grid_stride));
+        let targets = targets.collect::<PyResult<Vec<_>>>()?;
+        packages::tell(py)?;
+        let made = self.directed(py, backward, |kernel| py.detach(|| kernel.fatbin(&targets)))?;
+        Ok(PyBytes::new(py, &made.map_err(|error| emit_error(py, &error))?))
+    }
+
     /// Returns what there is to know of the kernel's GPU code, as a dictionary: `ptx_version`, `target_archs`,
     /// `least_arch`, `required_features`, `entry_points`, `device_functions`, `constant_memory`, `shared_memory`,
     /// `launch_bounds`, `max_registers`, `address_spaces`, `parameters` and more; and whether a GPU was there when the

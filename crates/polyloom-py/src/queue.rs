@@ -6,8 +6,8 @@ use crate::errors::device_error;
 use crate::kernel::Kernel;
 use crate::launch_dimensions::extents_of;
 use crate::launch_run::run_long;
-use polyloom::{ArgBlock, DeviceFailure, LaunchOptions, StandingQueue};
-use pyo3::exceptions::PyTypeError;
+use polyloom::{ArgBlock, BranchKind, DeviceFailure, LaunchOptions, QueueOptions, StandingQueue};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use smallvec::SmallVec;
@@ -31,6 +31,12 @@ pub(crate) struct DeviceGraph {
     graph: Arc<dyn polyloom::DeviceGraph>,
 }
 
+/// A branch of a graph under construction.
+#[pyclass(frozen, module = "polyloom._native")]
+pub(crate) struct Branch {
+    branch: Arc<dyn polyloom::Branch>,
+}
+
 fn done<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R, DeviceFailure> + Send) -> PyResult<R> {
     py.detach(work).map_err(|failure| device_error(py, &failure))
 }
@@ -38,10 +44,10 @@ fn done<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R, DeviceFailure>
 #[pymethods]
 impl Queue {
     #[new]
-    #[pyo3(signature = (device, priority = 0))]
-    fn new(py: Python<'_>, device: &str, priority: i32) -> PyResult<Queue> {
-        let device = named(device)?;
-        Ok(Queue { queue: done(py, || polyloom::device(device)?.new_queue(priority))? })
+    #[pyo3(signature = (device, priority = 0, is_blocking = true))]
+    fn new(py: Python<'_>, device: &str, priority: i32, is_blocking: bool) -> PyResult<Queue> {
+        let (device, options) = (named(device)?, QueueOptions { priority, is_blocking });
+        Ok(Queue { queue: done(py, || polyloom::device(device)?.new_queue(options))? })
     }
 
     /// The queue that is in order with all others, or the calling thread's own one.
@@ -161,6 +167,18 @@ impl Queue {
         done(py, || self.queue.begin_capture())
     }
 
+    /// Begins a branch of the graph that it is captured for, "if", "unless" or "while" the first integer of an array is not 0.
+    fn begin_branch(&self, py: Python<'_>, kind: &str, condition: u64) -> PyResult<Branch> {
+        let kind = match kind {
+            "if" => BranchKind::If,
+            "unless" => BranchKind::Unless,
+            "while" => BranchKind::While,
+            other => return Err(PyValueError::new_err(format!("there is no branch {other:?}"))),
+        };
+        // SAFETY: Python's side gives the address of an array that it holds, and the graph keeps its memory.
+        Ok(Branch { branch: done(py, || unsafe { self.queue.begin_branch(kind, condition) })? })
+    }
+
     /// Ends the capture.
     fn end_capture(&self, py: Python<'_>) -> PyResult<DeviceGraph> {
         Ok(DeviceGraph { graph: done(py, || self.queue.end_capture())? })
@@ -169,6 +187,27 @@ impl Queue {
     fn __repr__(&self) -> String {
         format!("<queue 0x{:x} of {}>", self.queue.native_handle(), self.queue.device())
     }
+}
+
+#[pymethods]
+impl Branch {
+    /// The queue that takes the body.
+    #[getter]
+    fn queue(&self) -> Queue {
+        Queue { queue: self.branch.queue() }
+    }
+
+    /// Ends the body.
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
+        done(py, || self.branch.end())
+    }
+}
+
+/// Returns true if graphs of a device have branches.
+#[pyfunction]
+pub(crate) fn has_branches(py: Python<'_>, device: &str) -> PyResult<bool> {
+    let device = named(device)?;
+    done(py, || Ok(polyloom::device(device)?.has_branches()))
 }
 
 #[pymethods]

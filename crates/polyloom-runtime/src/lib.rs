@@ -43,8 +43,9 @@ pub use device::layout::{ArrayLayout, RowLayout};
 pub use device::staging::{HostArray, StagedArrays, StagedPlacement};
 pub use device::waits::{take_waits, tell_waits};
 pub use device::{
-    Device, DeviceFailure, DeviceGraph, DeviceId, DeviceKernel, DeviceMemoryLimits, DeviceMemoryReport, DeviceProgram,
-    DeviceProperties, Event, FillWord, HostFunction, MemoryAdvice, Queue, SharedMemory, StandingQueue,
+    Branch, BranchKind, Device, DeviceFailure, DeviceGraph, DeviceId, DeviceImage, DeviceKernel, DeviceMemoryLimits,
+    DeviceMemoryReport, DeviceProgram, DeviceProperties, Event, FillWord, HostFunction, ImageKernel, KernelAttributes,
+    KernelProperties, MemoryAdvice, Queue, QueueOptions, SharedMemory, StandingQueue,
 };
 pub use error::{LaunchError, OutsideAccess, Trap};
 pub use fork::{PerProcess, without_fork};

@@ -9,6 +9,7 @@ use crate::device::layout::RowLayout;
 use crate::device::queue::ImmediateEvent;
 use crate::device::{
     Device, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, Event, FillWord, Queue,
+    QueueOptions,
 };
 use crate::error::LaunchError;
 use crate::fork::{PerProcess, generation};
@@ -87,7 +88,7 @@ impl Device for SimDevice {
         queue()
     }
 
-    fn new_queue(self: Arc<Self>, _priority: i32) -> Result<Arc<dyn Queue>, DeviceFailure> {
+    fn new_queue(self: Arc<Self>, _options: QueueOptions) -> Result<Arc<dyn Queue>, DeviceFailure> {
         Ok(queue())
     }
 }

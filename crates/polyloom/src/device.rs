@@ -9,7 +9,7 @@ use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, Form};
 use polyloom_ir::{Arch, MAX_DIMS};
 use polyloom_runtime::{
     ArgBlock, CpuDevice, CpuQueue, Device, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties,
-    LaunchError, LaunchOptions, LaunchStats, Queue, SimDevice, sim,
+    KernelProperties, LaunchError, LaunchOptions, LaunchStats, Queue, SimDevice, sim,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -146,6 +146,27 @@ impl Kernel {
         let kernel = kernel.map_err(|error| self.not_compiled(error))?;
         // SAFETY: passed on to the caller.
         unsafe { kernel.launch(queue, shape, args, options) }
+    }
+
+    /// Returns what a GPU's driver says of the kernel's code for launches of a rank, and of launches in blocks of so many
+    /// threads with so much dynamic shared memory; nothing on other devices.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError`] as of a launch.
+    pub fn device_properties(
+        &self,
+        device: DeviceId,
+        rank: u8,
+        n_threads: u32,
+        shared_bytes: u32,
+    ) -> Result<Option<KernelProperties>, LaunchError> {
+        if !matches!(device, DeviceId::Cuda(_)) {
+            return Ok(None);
+        }
+        let kernel = self.on_device(device, rank, Arch::DEFAULT).map_err(|error| self.not_compiled(error))?;
+        let failed = |failure| LaunchError::Device { kernel: self.name().into(), failure };
+        kernel.properties(n_threads, shared_bytes).map_err(failed)
     }
 
     /// The kernel's code on a device, for launches of a rank; loaded when it is first asked for.

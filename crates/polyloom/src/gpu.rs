@@ -15,6 +15,7 @@ use polyloom_codegen::{CodegenError, Emitter, Form, entry_name, gpu_parameter_by
 use polyloom_frontend::CompileError;
 use polyloom_ir::verify::{check_arch, check_version, least_version};
 use polyloom_ir::{Arch, Code, Diagnostic, PtxVersion};
+use polyloom_ptx::FatBinaryWriter;
 use std::fmt::Display;
 use std::path::PathBuf;
 
@@ -47,6 +48,29 @@ impl Kernel {
     pub(crate) fn cubin(&self, target: &GpuTarget) -> Result<Vec<u8>, EmitError> {
         let ptx = self.emit_text(Form::Ptx, &EmitOptions::for_gpu(*target))?;
         Ok(backend::assemble(self, &ptx, target.arch).map_err(failed)?)
+    }
+
+    /// The kernel's code for several targets in one image, of which a driver loads what fits its GPU best: the PTX of each
+    /// and, where [`find_assembler`] finds NVIDIA's assembler, a cubin of each. No GPU is needed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kernel::emit`] for the first of the targets for which there is no code, and if there is an assembler that does
+    /// not take the PTX.
+    pub fn fatbin(&self, targets: &[GpuTarget]) -> Result<Vec<u8>, EmitError> {
+        let has_assembler = find_assembler().is_ok();
+        let mut writer = FatBinaryWriter::new();
+        for (index, target) in targets.iter().enumerate() {
+            if targets[..index].iter().any(|before| before.arch == target.arch) {
+                continue;
+            }
+            let ptx = self.emit_text(Form::Ptx, &EmitOptions::for_gpu(*target))?;
+            writer.add_ptx(target.arch, &ptx);
+            if has_assembler {
+                writer.add_cubin(target.arch, &backend::assemble(self, &ptx, target.arch).map_err(failed)?);
+            }
+        }
+        Ok(writer.finish())
     }
 
     /// Tells whether GPUs of an architecture have all that the kernel asks for.

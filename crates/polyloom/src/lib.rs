@@ -116,14 +116,15 @@ pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::latency;
 pub use polyloom_runtime::sim::queue as sim_queue;
 pub use polyloom_runtime::{
-    ArgArray, ArgBlock, ArgError, ArrayLayout, BufferPool, BufferPoolReport, CodeCache, CpuDevice, CpuQueue, Device,
-    DeviceBuffer, DeviceError, DeviceFailure, DeviceGraph, DeviceId, DeviceKernel, DeviceMemoryLimits,
-    DeviceMemoryReport, DeviceProgram, DeviceProperties, Event, FillWord, Footprint, HostArray, HostFunction,
-    KernelParams, LaunchError, LaunchObserver, LaunchOptions, LaunchStats, MAX_THREADS, MemoryAdvice, OutsideAccess,
-    PoolBuffer, PrintSink, Processor, ProcessorCache, Queue, RowLayout, SharedMemory, SimDevice, SimKernel, SimModule,
-    SimOptions, StagedArrays, StagedPlacement, StandingQueue, Tier, TierPolicy, Trap, VariantChoice, buffer_pool,
-    checksum, clear_memory, close_background, num_threads, run_on_simulator, set_num_threads, set_print_sink,
-    take_waits, tell_waits, without_prints,
+    ArgArray, ArgBlock, ArgError, ArrayLayout, Branch, BranchKind, BufferPool, BufferPoolReport, CodeCache, CpuDevice,
+    CpuQueue, Device, DeviceBuffer, DeviceError, DeviceFailure, DeviceGraph, DeviceId, DeviceImage, DeviceKernel,
+    DeviceMemoryLimits, DeviceMemoryReport, DeviceProgram, DeviceProperties, Event, FillWord, Footprint, HostArray,
+    HostFunction, ImageKernel, KernelAttributes, KernelParams, KernelProperties, LaunchError, LaunchObserver,
+    LaunchOptions, LaunchStats, MAX_THREADS, MemoryAdvice, OutsideAccess, PoolBuffer, PrintSink, Processor,
+    ProcessorCache, Queue, QueueOptions, RowLayout, SharedMemory, SimDevice, SimKernel, SimModule, SimOptions,
+    StagedArrays, StagedPlacement, StandingQueue, Tier, TierPolicy, Trap, VariantChoice, buffer_pool, checksum,
+    clear_memory, close_background, num_threads, run_on_simulator, set_num_threads, set_print_sink, take_waits,
+    tell_waits, without_prints,
 };
 pub use ptx_argument::{
     MAX_STRUCT_LEVELS, PtxArgument, PtxArray, PtxParameter, launch_bytes, source_name, takes_launch,

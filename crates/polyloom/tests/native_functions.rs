@@ -106,11 +106,11 @@ fn a_kernel_is_called_with_extents_and_arrays_and_gives_the_bits_of_a_launch() {
         unsafe { kernel.launch(&[n as u64], &args, &LaunchOptions::default()) }.unwrap();
         assert_eq!(bits(&called), bits(&launched), "{n} elements");
         called.fill(0.0);
-        // SAFETY: as above; the block has the same arrays.
         let mut args = ArgBlock::new();
         args.slice(kernel.params(), &mut x, &[n as u64]).unwrap();
         args.slice(kernel.params(), &mut called, &[n as u64]).unwrap();
         args.scalar(kernel.params(), Scalar::F32, 1.5f32.to_bits().into()).unwrap();
+        // SAFETY: as above; the block has the same arrays.
         unsafe { native.call(&[n as i64], &args) }.unwrap();
         assert_eq!(bits(&called), bits(&launched), "{n} elements in a block");
     }

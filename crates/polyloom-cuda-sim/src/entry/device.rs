@@ -55,8 +55,9 @@ fn attribute(configuration: &Configuration, number: c_uint) -> Outcome<c_int> {
         // Managed memory, which the host accesses while kernels run, and preemption.
         83 | 89 | 90 => 1,
         87 => 2,
-        // Registered memory at its own address, operations on memory in streams, cooperative launches, registration.
-        91..=94 | 95 | 99 | 101 | 122 | 123 => 1,
+        // Registered memory at its own address, operations on memory in streams, cooperative launches, registration, virtual
+        // memory.
+        91..=94 | 95 | 99 | 101 | 102 | 122 | 123 => 1,
         97 => int(limits.opt_in_shared_bytes),
         106 => int(limits.blocks_per_multiprocessor),
         111 => int(limits.reserved_shared_bytes),

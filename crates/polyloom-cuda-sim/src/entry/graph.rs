@@ -572,19 +572,23 @@ entry_points! { GRAPH:
         instantiate(out, graph, 0)
     }
 
-    fn cuGraphInstantiateWithParams(out: Out<Handle>, graph: Handle, params: Out<InstantiateParams>) [_driver] {
+    fn cuGraphInstantiateWithParams(
+        out: Out<Handle>,
+        graph: Handle,
+        params: Out<InstantiateParams>,
+    ) [_driver] and "_ptsz" {
         let given = params.get()?;
         let made = instantiate(out, graph, given.flags);
         params.set(InstantiateParams { error_node: 0, result: c_uint::from(made.is_err()), ..given })?;
         made
     }
 
-    fn cuGraphUpload(exec: Handle, stream: Handle) [_driver, context] {
+    fn cuGraphUpload(exec: Handle, stream: Handle) [_driver, context] and "_ptsz" {
         Stream::of(&context, stream)?;
         crate::graph::EXECS.get(exec).map(|_| ())
     }
 
-    fn cuGraphLaunch(exec: Handle, stream: Handle) [driver, context] {
+    fn cuGraphLaunch(exec: Handle, stream: Handle) [driver, context] and "_ptsz" {
         let (exec, stream) = (crate::graph::EXECS.get(exec)?, Stream::of(&context, stream)?);
         if stream.capture().is_some() {
             let steps = exec.steps().clone();

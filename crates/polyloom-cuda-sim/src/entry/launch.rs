@@ -61,7 +61,7 @@ entry_points! { LAUNCH:
         stream: Handle,
         params: usize,
         extra: usize,
-    ) [driver, context] {
+    ) [driver, context] and "_ptsz" {
         let sizes = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         launch(driver, &context, function, sizes, shared_bytes, stream, (params, extra), (false, None))
     }
@@ -77,7 +77,7 @@ entry_points! { LAUNCH:
         shared_bytes: c_uint,
         stream: Handle,
         params: usize,
-    ) [driver, context] {
+    ) [driver, context] and "_ptsz" {
         let sizes = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         launch(driver, &context, function, sizes, shared_bytes, stream, (params, 0), (true, None))
     }
@@ -87,11 +87,15 @@ entry_points! { LAUNCH:
         function: Handle,
         params: usize,
         extra: usize,
-    ) [driver, context] {
+    ) [driver, context] and "_ptsz" {
         launch_configured(driver, &context, &configuration.get()?, function, (params, extra))
     }
 
-    fn cuLaunchHostFunc(stream: Handle, function: Option<extern "C" fn(*mut c_void)>, data: usize) [driver, context] {
+    fn cuLaunchHostFunc(
+        stream: Handle,
+        function: Option<extern "C" fn(*mut c_void)>,
+        data: usize,
+    ) [driver, context] and "_ptsz" {
         let function = function.ok_or(CudaError::INVALID_VALUE)?;
         Stream::of(&context, stream)?.submit(driver, Work::Host(HostCall { function, data }))
     }
@@ -101,7 +105,7 @@ entry_points! { LAUNCH:
         callback: Option<extern "C" fn(Handle, c_int, *mut c_void)>,
         data: usize,
         flags: c_uint,
-    ) [driver, context] {
+    ) [driver, context] and "_ptsz" {
         let callback = callback.ok_or(CudaError::INVALID_VALUE)?;
         if flags != 0 {
             return Err(CudaError::INVALID_VALUE);

@@ -201,7 +201,7 @@ entry_points! { MEMORY:
         Ok(())
     }
 
-    fn cuMemAllocAsync(out: Out<DeviceAddress>, n_bytes: usize, stream: Handle) [driver, context] {
+    fn cuMemAllocAsync(out: Out<DeviceAddress>, n_bytes: usize, stream: Handle) [driver, context] and "_ptsz" {
         out.set(alloc_in_stream(driver, &context, &*current_pool()?, (n_bytes, stream))?)
     }
 
@@ -210,11 +210,11 @@ entry_points! { MEMORY:
         n_bytes: usize,
         pool: Handle,
         stream: Handle,
-    ) [driver, context] {
+    ) [driver, context] and "_ptsz" {
         out.set(alloc_in_stream(driver, &context, &*crate::memory::POOLS.get(pool)?, (n_bytes, stream))?)
     }
 
-    fn cuMemFreeAsync(address: DeviceAddress, stream: Handle) [driver, context] {
+    fn cuMemFreeAsync(address: DeviceAddress, stream: Handle) [driver, context] and "_ptsz" {
         if address == 0 {
             return Err(CudaError::INVALID_VALUE);
         }
@@ -312,7 +312,12 @@ entry_points! { MEMORY:
         is_managed_range(driver, address, n_bytes)
     }
 
-    fn cuMemPrefetchAsync(address: DeviceAddress, n_bytes: usize, _device: c_int, stream: Handle) [driver, context] {
+    fn cuMemPrefetchAsync(
+        address: DeviceAddress,
+        n_bytes: usize,
+        _device: c_int,
+        stream: Handle,
+    ) [driver, context] and "_ptsz" {
         is_managed_range(driver, address, n_bytes)?;
         Stream::of(&context, stream)?.submit(driver, Work::Nothing)
     }
@@ -323,7 +328,7 @@ entry_points! { MEMORY:
         _location: MemoryLocation,
         _flags: c_uint,
         stream: Handle,
-    ) [driver, context] {
+    ) [driver, context] and "_ptsz" {
         is_managed_range(driver, address, n_bytes)?;
         Stream::of(&context, stream)?.submit(driver, Work::Nothing)
     }
@@ -333,7 +338,7 @@ entry_points! { MEMORY:
         address: DeviceAddress,
         _n_bytes: usize,
         _flags: c_uint,
-    ) [driver, context] {
+    ) [driver, context] and "_ptsz" {
         is_managed_range(driver, address, 0)?;
         Stream::of(&context, stream)?.submit(driver, Work::Nothing)
     }

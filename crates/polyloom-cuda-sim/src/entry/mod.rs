@@ -2,7 +2,9 @@
 //!
 //! Each is written as `fn name(arguments) [state] { body }`: with `[driver, context]` it needs the thread's current
 //! context and a device that is not lost, with `[driver]` that `cuInit` has been called, with `[]` nothing. The body gives
-//! an `Outcome`, whose error becomes the number that is returned.
+//! an `Outcome`, whose error becomes the number that is returned. `and "_ptsz"` after the state, or `"_ptds"`, exports it under
+//! that name too, for programs that are compiled with `CUDA_API_PER_THREAD_DEFAULT_STREAM`: in such a call the default stream
+//! is the thread's own.
 
 #![expect(unsafe_code, reason = "entry points are exported under their own names")]
 
@@ -11,6 +13,7 @@ mod copy;
 mod device;
 mod findings;
 mod graph;
+mod ipc;
 mod launch;
 mod memory;
 mod module;
@@ -18,14 +21,25 @@ mod stream;
 mod system;
 mod tensor_map;
 mod unsupported;
+mod virtual_memory;
 
 /// The address of an entry point.
 #[derive(Clone, Copy)]
 pub(crate) struct EntryAddress(pub(crate) *const ());
 
+/// An entry point by name, and the one of programs whose default streams are of threads, if it has another.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryPoint {
+    pub(crate) name: &'static str,
+    pub(crate) address: EntryAddress,
+    pub(crate) of_thread: Option<(&'static str, EntryAddress)>,
+}
+
 /// Defines entry points, and a table of them.
 macro_rules! entry_points {
-    ($table:ident: $(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) [$($state:ident),*] $body:block)*) => {
+    ($table:ident: $(
+        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) [$($state:ident),*] $(and $suffix:literal)? $body:block
+    )*) => {
         $(
             #[unsafe(no_mangle)]
             extern "C" fn $name($($arg: $ty),*) -> $crate::status::CuResult {
@@ -33,8 +47,23 @@ macro_rules! entry_points {
             }
         )*
 
-        pub(super) const $table: &[(&str, super::EntryAddress)] =
-            &[$((stringify!($name), super::EntryAddress($name as *const ())),)*];
+        pub(super) const $table: &[super::EntryPoint] = &[$(super::EntryPoint {
+            name: stringify!($name),
+            address: super::EntryAddress($name as *const ()),
+            of_thread: entry_points!(@of_thread [$($suffix)?] $name($($arg: $ty),*)),
+        },)*];
+    };
+    (@of_thread [] $name:ident($($arg:ident: $ty:ty),*)) => {
+        None
+    };
+    (@of_thread [$suffix:literal] $name:ident($($arg:ident: $ty:ty),*)) => {
+        Some((concat!(stringify!($name), $suffix), {
+            #[unsafe(export_name = concat!(stringify!($name), $suffix))]
+            extern "C" fn of_thread($($arg: $ty),*) -> $crate::status::CuResult {
+                $crate::stream::use_stream_of_thread(|| $name($($arg),*))
+            }
+            super::EntryAddress(of_thread as *const ())
+        }))
     };
     (@run $name:expr, [] $body:block) => {
         $crate::call::guarded(|| $body)
@@ -49,13 +78,14 @@ macro_rules! entry_points {
 pub(crate) use entry_points;
 
 /// All entry points by name, those that do nothing included.
-pub(crate) fn entry_point(name: &str) -> Option<EntryAddress> {
+pub(crate) fn entry_point(name: &str) -> Option<EntryPoint> {
     let tables = [
         context::CONTEXT,
         copy::COPY,
         device::DEVICE,
         findings::FINDINGS,
         graph::GRAPH,
+        ipc::IPC,
         launch::LAUNCH,
         memory::MEMORY,
         module::MODULE,
@@ -63,7 +93,8 @@ pub(crate) fn entry_point(name: &str) -> Option<EntryAddress> {
         system::SYSTEM,
         tensor_map::TENSOR_MAP,
         unsupported::UNSUPPORTED,
+        virtual_memory::VIRTUAL_MEMORY,
     ];
     let mut all = tables.iter().flat_map(|table| table.iter());
-    all.find(|(known, _)| *known == name).map(|(_, address)| *address)
+    all.find(|entry| entry.name == name).copied()
 }

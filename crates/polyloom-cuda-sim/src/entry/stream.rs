@@ -176,60 +176,60 @@ entry_points! { STREAM:
         crate::stream::STREAMS.remove(stream).map(|_| ())
     }
 
-    fn cuStreamSynchronize(stream: Handle) [driver, context] {
+    fn cuStreamSynchronize(stream: Handle) [driver, context] and "_ptsz" {
         Stream::of(&context, stream)?.synchronize(driver)
     }
 
-    fn cuStreamQuery(stream: Handle) [driver, context] {
+    fn cuStreamQuery(stream: Handle) [driver, context] and "_ptsz" {
         Stream::of(&context, stream)?.synchronize(driver)
     }
 
-    fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) [driver, context] {
+    fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) [driver, context] and "_ptsz" {
         let event = crate::event::EVENTS.get(event)?;
         Stream::of(&context, stream)?.wait(driver, &event)
     }
 
-    fn cuStreamGetFlags(stream: Handle, flags: Out<c_uint>) [_driver, context] {
+    fn cuStreamGetFlags(stream: Handle, flags: Out<c_uint>) [_driver, context] and "_ptsz" {
         flags.set(Stream::of(&context, stream)?.flags)
     }
 
-    fn cuStreamGetPriority(stream: Handle, priority: Out<c_int>) [_driver, context] {
+    fn cuStreamGetPriority(stream: Handle, priority: Out<c_int>) [_driver, context] and "_ptsz" {
         priority.set(Stream::of(&context, stream)?.priority)
     }
 
-    fn cuStreamGetId(stream: Handle, id: Out<u64>) [_driver, context] {
+    fn cuStreamGetId(stream: Handle, id: Out<u64>) [_driver, context] and "_ptsz" {
         id.set(Stream::of(&context, stream)?.id)
     }
 
-    fn cuStreamGetCtx(stream: Handle, out: Out<Handle>) [_driver, context] {
+    fn cuStreamGetCtx(stream: Handle, out: Out<Handle>) [_driver, context] and "_ptsz" {
         out.set(Stream::of(&context, stream)?.context)
     }
 
-    fn cuStreamGetCtx_v2(stream: Handle, out: Out<Handle>, green: Out<Handle>) [_driver, context] {
+    fn cuStreamGetCtx_v2(stream: Handle, out: Out<Handle>, green: Out<Handle>) [_driver, context] and "_ptsz" {
         green.set_if_wanted(0);
         out.set(Stream::of(&context, stream)?.context)
     }
 
-    fn cuStreamGetDevice(stream: Handle, device: Out<c_int>) [_driver, context] {
+    fn cuStreamGetDevice(stream: Handle, device: Out<c_int>) [_driver, context] and "_ptsz" {
         Stream::of(&context, stream)?;
         device.set(0)
     }
 
-    fn cuStreamCopyAttributes(to: Handle, from: Handle) [_driver, context] {
+    fn cuStreamCopyAttributes(to: Handle, from: Handle) [_driver, context] and "_ptsz" {
         Stream::of(&context, to)?;
         Stream::of(&context, from).map(|_| ())
     }
 
-    fn cuStreamGetAttribute(stream: Handle, _number: c_uint, value: Out<[u64; 8]>) [_driver, context] {
+    fn cuStreamGetAttribute(stream: Handle, _number: c_uint, value: Out<[u64; 8]>) [_driver, context] and "_ptsz" {
         Stream::of(&context, stream)?;
         value.set([0; 8])
     }
 
-    fn cuStreamSetAttribute(stream: Handle, _number: c_uint, _value: In<[u64; 8]>) [_driver, context] {
+    fn cuStreamSetAttribute(stream: Handle, _number: c_uint, _value: In<[u64; 8]>) [_driver, context] and "_ptsz" {
         Stream::of(&context, stream).map(|_| ())
     }
 
-    fn cuStreamBeginCapture_v2(stream: Handle, mode: c_uint) [_driver, context] {
+    fn cuStreamBeginCapture_v2(stream: Handle, mode: c_uint) [_driver, context] and "_ptsz" {
         let mode = CaptureMode::of(mode)?;
         let graph = Graph::create();
         Stream::of(&context, stream)?.begin_capture(graph, Vec::new(), mode)
@@ -242,25 +242,25 @@ entry_points! { STREAM:
         _edges: In<EdgeData>,
         n: usize,
         mode: c_uint,
-    ) [_driver, context] {
+    ) [_driver, context] and "_ptsz" {
         let graph = crate::graph::GRAPHS.get(graph)?;
         let mode = CaptureMode::of(mode)?;
         Stream::of(&context, stream)?.begin_capture(graph, dependencies.list(n)?, mode)
     }
 
-    fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) [_driver, context] {
+    fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) [_driver, context] and "_ptsz" {
         let ended = Stream::of(&context, stream)?.end_capture();
         graph.set(ended.as_ref().map_or(0, |graph| graph.handle))?;
         ended.map(|_| ())
     }
 
-    fn cuStreamIsCapturing(stream: Handle, state: Out<c_uint>) [_driver, context] {
+    fn cuStreamIsCapturing(stream: Handle, state: Out<c_uint>) [_driver, context] and "_ptsz" {
         let stream = Stream::of(&context, stream)?;
         let capture = stream.capture();
         state.set(status(capture.as_ref()))
     }
 
-    fn cuStreamGetCaptureInfo(stream: Handle, state: Out<c_uint>, id: Out<u64>) [_driver, context] {
+    fn cuStreamGetCaptureInfo(stream: Handle, state: Out<c_uint>, id: Out<u64>) [_driver, context] and "_ptsz" {
         capture_info(&context, stream, (state, id), (Out::NOWHERE, Out::NOWHERE, Out::NOWHERE))
     }
 
@@ -271,7 +271,7 @@ entry_points! { STREAM:
         graph: Out<Handle>,
         dependencies: Out<usize>,
         n: Out<usize>,
-    ) [_driver, context] {
+    ) [_driver, context] and "_ptsz" {
         capture_info(&context, stream, (state, id), (graph, dependencies, n))
     }
 
@@ -283,7 +283,7 @@ entry_points! { STREAM:
         dependencies: Out<usize>,
         edges: Out<usize>,
         n: Out<usize>,
-    ) [_driver, context] {
+    ) [_driver, context] and "_ptsz" {
         edges.set_if_wanted(0);
         capture_info(&context, stream, (state, id), (graph, dependencies, n))
     }
@@ -293,7 +293,7 @@ entry_points! { STREAM:
         nodes: In<Handle>,
         n: usize,
         flags: c_uint,
-    ) [_driver, context] {
+    ) [_driver, context] and "_ptsz" {
         update_dependencies(&context, stream, nodes.list(n)?, flags)
     }
 
@@ -303,7 +303,7 @@ entry_points! { STREAM:
         _edges: In<EdgeData>,
         n: usize,
         flags: c_uint,
-    ) [_driver, context] {
+    ) [_driver, context] and "_ptsz" {
         update_dependencies(&context, stream, nodes.list(n)?, flags)
     }
 
@@ -317,7 +317,7 @@ entry_points! { STREAM:
         address: DeviceAddress,
         value: u32,
         _flags: c_uint,
-    ) [driver, context] {
+    ) [driver, context] and "_ptsz" {
         write_value(driver, &context, stream, (address, 1), value.into())
     }
 
@@ -326,7 +326,7 @@ entry_points! { STREAM:
         address: DeviceAddress,
         value: u64,
         _flags: c_uint,
-    ) [driver, context] {
+    ) [driver, context] and "_ptsz" {
         write_value(driver, &context, stream, (address, 2), value)
     }
 
@@ -335,7 +335,7 @@ entry_points! { STREAM:
         address: DeviceAddress,
         value: u32,
         flags: c_uint,
-    ) [driver, context] {
+    ) [driver, context] and "_ptsz" {
         wait_value(driver, &context, stream, (address, 4), (value.into(), flags))
     }
 
@@ -344,11 +344,14 @@ entry_points! { STREAM:
         address: DeviceAddress,
         value: u64,
         flags: c_uint,
-    ) [driver, context] {
+    ) [driver, context] and "_ptsz" {
         wait_value(driver, &context, stream, (address, 8), (value, flags))
     }
 
     fn cuEventCreate(out: Out<Handle>, flags: c_uint) [_driver, context] {
+        if flags & Event::INTERPROCESS != 0 && flags & Event::DISABLE_TIMING == 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
         let handle = new_handle();
         crate::event::EVENTS.insert(handle, Event::new(context.handle, flags));
         out.set(handle)
@@ -358,11 +361,11 @@ entry_points! { STREAM:
         crate::event::EVENTS.remove(event).map(|_| ())
     }
 
-    fn cuEventRecord(event: Handle, stream: Handle) [driver, context] {
+    fn cuEventRecord(event: Handle, stream: Handle) [driver, context] and "_ptsz" {
         record(driver, &context, event, stream)
     }
 
-    fn cuEventRecordWithFlags(event: Handle, stream: Handle, _flags: c_uint) [driver, context] {
+    fn cuEventRecordWithFlags(event: Handle, stream: Handle, _flags: c_uint) [driver, context] and "_ptsz" {
         record(driver, &context, event, stream)
     }
 

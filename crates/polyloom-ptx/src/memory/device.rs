@@ -8,7 +8,7 @@ use super::heap::DeviceHeap;
 use super::region::{HostMemory, MemoryRegion};
 use super::window;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Describes what a request for memory may fail with.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -49,6 +49,37 @@ pub(crate) struct Allocation {
     pub(crate) heap: Option<DeviceHeap>,
     /// True if the bytes are the device's and count against what it has; others are lent by the host.
     is_owned: bool,
+    /// Kept by a mapping of memory that has no address of its own.
+    _backing: Option<DeviceBacking>,
+}
+
+/// Memory of a device that has no address: it is where it is [mapped](DeviceMemory::map), in several places if one likes. It
+/// counts against what the device has until the last clone and the last mapping are gone.
+#[derive(Clone)]
+pub struct DeviceBacking {
+    bytes: Arc<BackingBytes>,
+}
+
+struct BackingBytes {
+    region: Arc<MemoryRegion>,
+    /// A bit per byte: it was written.
+    written: Arc<MemoryRegion>,
+    device: Weak<Mutex<DeviceMemoryState>>,
+}
+
+impl DeviceBacking {
+    /// Bytes that it has.
+    pub fn n_bytes(&self) -> usize {
+        self.bytes.region.len()
+    }
+}
+
+impl Drop for BackingBytes {
+    fn drop(&mut self) {
+        if let Some(device) = self.device.upgrade() {
+            device.lock().unwrap_or_else(PoisonError::into_inner).in_use -= self.region.len();
+        }
+    }
 }
 
 /// Describes what an allocation is for.
@@ -212,6 +243,9 @@ const CAPACITY: usize = 64 << 30;
 const WINDOWS: u32 = 1 << 16;
 
 impl DeviceMemory {
+    /// Holds what parts of backings that are mapped are multiples of, in bytes.
+    pub const MAP_ALIGN: usize = 128;
+
     /// Memory whose addresses are those of no other one's with another `number`, up to some thousands.
     pub fn in_window(number: u32) -> DeviceMemory {
         let start = window::GLOBAL + SPAN * u64::from(number % WINDOWS);
@@ -262,9 +296,62 @@ impl DeviceMemory {
             constant: false,
             heap: None,
             is_owned: false,
+            _backing: None,
         };
         inner.allocations.put(address, Arc::new(allocation));
         Ok(given)
+    }
+
+    /// Memory without an address. The bytes are zero, but count as uninitialised.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::OutOfMemory`] if the device has not as many.
+    pub fn back(&self, n_bytes: usize) -> Result<DeviceBacking, MemoryError> {
+        let error = || MemoryError::OutOfMemory(n_bytes);
+        let mut inner = self.inner();
+        if n_bytes > inner.capacity - inner.in_use {
+            return Err(error());
+        }
+        let region = Arc::new(MemoryRegion::new(n_bytes).ok_or_else(error)?);
+        let written = Arc::new(MemoryRegion::new(n_bytes.div_ceil(8)).ok_or_else(error)?);
+        inner.in_use += n_bytes;
+        let device = Arc::downgrade(&self.inner);
+        Ok(DeviceBacking { bytes: Arc::new(BackingBytes { region, written, device }) })
+    }
+
+    /// Lets kernels access a part of a backing at an address, which [`DeviceMemory::free`] ends. The part begins and ends at
+    /// multiples of [`DeviceMemory::MAP_ALIGN`].
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::OutOfBounds`] if there is no such part, [`MemoryError::AlreadyMapped`] if some of the addresses are an
+    /// allocation's already.
+    pub fn map(&self, address: u64, backing: &DeviceBacking, part: Range<usize>) -> Result<(), MemoryError> {
+        let length = part.len();
+        let error = MemoryError::OutOfBounds { address, length };
+        let is_aligned = part.start.is_multiple_of(Self::MAP_ALIGN) && length.is_multiple_of(Self::MAP_ALIGN);
+        let end = address.checked_add(length as u64).filter(|_| is_aligned && length > 0).ok_or(error.clone())?;
+        let bits = part.start / 8..part.end / 8;
+        let region = MemoryRegion::part(&backing.bytes.region, part.clone()).ok_or(error.clone())?;
+        let written = MemoryRegion::part(&backing.bytes.written, bits).ok_or(error)?;
+        let mut inner = self.inner();
+        if inner.allocations.before(end - 1).is_some_and(|(start, other)| start + other.n_bytes() > address) {
+            return Err(MemoryError::AlreadyMapped(address));
+        }
+        let allocation = Allocation {
+            address,
+            region,
+            given: 0..length,
+            written: Some(written),
+            name: None,
+            constant: false,
+            heap: None,
+            is_owned: false,
+            _backing: Some(backing.clone()),
+        };
+        inner.allocations.put(address, Arc::new(allocation));
+        Ok(())
     }
 
     /// The addresses of the allocation that has this one.
@@ -370,7 +457,8 @@ impl DeviceMemoryState {
             AllocationPurpose::Plain | AllocationPurpose::Heap => (None, false),
         };
         self.in_use += padded;
-        let allocation = Allocation { address, region, given, written, name, constant, heap, is_owned: true };
+        let allocation =
+            Allocation { address, region, given, written, name, constant, heap, is_owned: true, _backing: None };
         // Padding counts as written, because bytes that nobody can have written are read with the words that they are
         // in.
         allocation.set_written(0, allocation.given.start);
@@ -392,6 +480,8 @@ impl DeviceMemory {
         if allocation.is_owned {
             inner.in_use -= allocation.region.len();
         }
+        // The last mapping of a backing takes it back, for which it needs the lock.
+        drop(inner);
         Ok(())
     }
 
@@ -493,5 +583,37 @@ mod tests {
             assert_eq!(bytes[shift as usize..][..13], [0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
         }
         assert!(memory.copy(to, from, 33).is_err());
+    }
+
+    #[test]
+    fn backings_are_where_they_are_mapped() {
+        const PART: usize = DeviceMemory::MAP_ALIGN;
+        let memory = DeviceMemory::in_span(1 << 40..1 << 41, 4 * PART);
+        let backing = memory.back(3 * PART).unwrap();
+        assert_eq!(
+            (memory.in_use(), memory.back(2 * PART).err()),
+            (3 * PART, Some(MemoryError::OutOfMemory(2 * PART)))
+        );
+        let (first, second) = (3 << 40, 4 << 40);
+        memory.map(first, &backing, 0..2 * PART).unwrap();
+        memory.map(second, &backing, PART..3 * PART).unwrap();
+        let overlap = first + PART as u64;
+        assert_eq!(memory.map(overlap, &backing, 0..PART), Err(MemoryError::AlreadyMapped(overlap)));
+        assert!(
+            memory.map(5 << 40, &backing, 2 * PART..4 * PART).is_err() && memory.map(5 << 40, &backing, 0..5).is_err()
+        );
+        // The two share the part in the middle, and what is known of it.
+        memory.write(overlap, &[7; 16]).unwrap();
+        let mut bytes = [0; 16];
+        memory.read(second, &mut bytes).unwrap();
+        assert_eq!(bytes, [7; 16]);
+        let (allocation, offset) = memory.locate(second, 17).unwrap();
+        assert!(allocation.is_written(offset, 16) && !allocation.is_written(offset, 17));
+        drop((allocation, backing));
+        memory.free(first).unwrap();
+        assert!(memory.read(first, &mut bytes).is_err() && memory.read(second, &mut bytes).is_ok());
+        assert_eq!(memory.in_use(), 3 * PART);
+        memory.free(second).unwrap();
+        assert_eq!(memory.in_use(), 0);
     }
 }

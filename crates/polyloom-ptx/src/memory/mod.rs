@@ -6,5 +6,5 @@ mod heap;
 pub(crate) mod region;
 pub(crate) mod window;
 
-pub use device::{DeviceMemory, MemoryError};
+pub use device::{DeviceBacking, DeviceMemory, MemoryError};
 pub use region::HostMemory;

@@ -11,7 +11,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Holds what regions are aligned to on the host. More than allocators give anyhow would have them write all zeros at
 /// once.
@@ -31,6 +31,8 @@ pub(crate) struct MemoryRegion {
     length: usize,
     /// True if the region gives its bytes back; those of a host that lends them are not the region's to free.
     is_owned: bool,
+    /// Kept by a region whose bytes are a part of another one's.
+    _whole: Option<Arc<MemoryRegion>>,
 }
 
 // SAFETY: the memory belongs to the region alone, or is lent to it for as long as it lives, and is only touched through
@@ -70,7 +72,7 @@ impl HostMemory {
         let skew = address.addr() % Self::ALIGN;
         let end = skew.checked_add(length)?.checked_next_multiple_of(Self::ALIGN)?;
         address.addr().checked_add(end)?;
-        let region = MemoryRegion { bytes: address.wrapping_sub(skew), length: end, is_owned: false };
+        let region = MemoryRegion { bytes: address.wrapping_sub(skew), length: end, is_owned: false, _whole: None };
         Some(HostMemory { region, given: skew..skew + length })
     }
 
@@ -95,7 +97,15 @@ impl MemoryRegion {
         let layout = Self::layout(length)?;
         // SAFETY: the layout's size is not zero.
         let bytes = unsafe { alloc_zeroed(layout) };
-        (!bytes.is_null()).then_some(MemoryRegion { bytes, length, is_owned: true })
+        (!bytes.is_null()).then_some(MemoryRegion { bytes, length, is_owned: true, _whole: None })
+    }
+
+    /// Bytes of another region, which share them.
+    pub(crate) fn part(whole: &Arc<MemoryRegion>, range: Range<usize>) -> Option<MemoryRegion> {
+        let is_inside = range.start <= range.end && range.end <= whole.length && range.start.is_multiple_of(HOST_ALIGN);
+        // SAFETY: the offset is at most the region's length.
+        let bytes = is_inside.then(|| unsafe { whole.bytes.add(range.start) })?;
+        Some(MemoryRegion { bytes, length: range.len(), is_owned: false, _whole: Some(Arc::clone(whole)) })
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -9,6 +9,7 @@ use crate::device::layout::RowLayout;
 use crate::device::queue::ImmediateEvent;
 use crate::device::{
     Device, DeviceFailure, DeviceId, DeviceKernel, DeviceProgram, DeviceProperties, Event, FillWord, Queue,
+    QueueOptions,
 };
 use crate::error::LaunchError;
 use crate::launch_options::{LaunchOptions, LaunchStats};
@@ -71,7 +72,7 @@ impl Device for CpuDevice {
         Arc::new(CpuQueue)
     }
 
-    fn new_queue(self: Arc<Self>, _priority: i32) -> Result<Arc<dyn Queue>, DeviceFailure> {
+    fn new_queue(self: Arc<Self>, _options: QueueOptions) -> Result<Arc<dyn Queue>, DeviceFailure> {
         Ok(Arc::new(CpuQueue))
     }
 }

@@ -1,6 +1,7 @@
 //! Captures of streams that are under way: which work becomes part of a graph, and what that uses.
 
 use super::device::CudaDevice;
+use super::function::LoadedModule;
 use super::memory::MemoryUse;
 use super::memory_pool::Released;
 use super::stream::CudaStream;
@@ -9,7 +10,7 @@ use cudarc::driver::{DriverError, sys};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The captures of a device that are under way.
 #[derive(Default)]
@@ -18,11 +19,14 @@ pub(super) struct Captures {
     records: Mutex<Vec<CaptureRecord>>,
     /// Code that was to be unloaded meanwhile, which is no part of a capture.
     unloaded: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    /// The code by which branches tell of their conditions, as long as a graph has one.
+    pub(super) of_branches: Mutex<Weak<LoadedModule>>,
 }
 
 /// Holds what a graph uses.
 pub(super) struct CaptureRecord {
-    id: u64,
+    /// The number of its capture, and those of captures that are part of it: of branches.
+    ids: Vec<u64>,
     device: Arc<CudaDevice>,
     /// The allocations, and whether each is written.
     uses: BTreeMap<u64, bool>,
@@ -77,7 +81,7 @@ impl CudaDevice {
         self.captures.count.fetch_add(1, Ordering::AcqRel);
         if let Some(id) = capture_id(stream)? {
             let (uses, pinned, code) = (BTreeMap::new(), Vec::new(), Vec::new());
-            self.captures().push(CaptureRecord { id, device: self.clone(), uses, pinned, code });
+            self.captures().push(CaptureRecord { ids: vec![id], device: self.clone(), uses, pinned, code });
         }
         Ok(())
     }
@@ -86,7 +90,7 @@ impl CudaDevice {
     pub(super) fn end_record(&self, id: u64) -> Option<CaptureRecord> {
         let record = {
             let mut captures = self.captures();
-            captures.iter().position(|record| record.id == id).map(|at| captures.swap_remove(at))
+            captures.iter().position(|record| record.ids.contains(&id)).map(|at| captures.swap_remove(at))
         };
         if self.captures.count.fetch_sub(1, Ordering::AcqRel) == 1 {
             let unloaded = std::mem::take(&mut *self.captures.unloaded.lock().unwrap_or_else(PoisonError::into_inner));
@@ -95,9 +99,25 @@ impl CudaDevice {
         record
     }
 
+    /// Has the capture of another stream be part of one that is noted, by its number. The caller is in the context.
+    pub(super) fn join_record(&self, stream: &CudaStream, outer: u64) -> Result<Option<u64>, DriverError> {
+        let id = capture_id(stream)?;
+        if let Some(record) = self.captures().iter_mut().find(|record| record.ids.contains(&outer)) {
+            record.ids.extend(id);
+        }
+        Ok(id)
+    }
+
+    /// Ends what [`CudaDevice::join_record`] began.
+    pub(super) fn leave_record(&self, id: Option<u64>) {
+        for record in self.captures().iter_mut() {
+            record.ids.retain(|known| Some(*known) != id);
+        }
+    }
+
     /// Keeps pinned memory for the graph that a stream is captured for.
     pub(super) fn keep_pinned(&self, id: u64, address: u64) {
-        if let Some(record) = self.captures().iter_mut().find(|record| record.id == id) {
+        if let Some(record) = self.captures().iter_mut().find(|record| record.ids.contains(&id)) {
             self.memory().keep_for_graph(address);
             record.pinned.push(address);
         }
@@ -117,7 +137,7 @@ impl CudaDevice {
     /// Notes memory that captured work uses.
     pub(super) fn note_captured_uses(&self, id: u64, uses: &[MemoryUse]) {
         let mut captures = self.captures();
-        let Some(record) = captures.iter_mut().find(|record| record.id == id) else { return };
+        let Some(record) = captures.iter_mut().find(|record| record.ids.contains(&id)) else { return };
         let mut memory = self.memory();
         for &(address, is_written) in uses {
             let Some(base) = memory.base_of(address) else { continue };
@@ -130,7 +150,7 @@ impl CudaDevice {
 
     /// Keeps something for the graph that a stream is captured for.
     pub(super) fn keep_for_capture(&self, id: u64, code: Arc<dyn Any + Send + Sync>) {
-        if let Some(record) = self.captures().iter_mut().find(|record| record.id == id) {
+        if let Some(record) = self.captures().iter_mut().find(|record| record.ids.contains(&id)) {
             record.code.push(code);
         }
     }

@@ -286,6 +286,11 @@ impl CudaDevice {
         &self.properties
     }
 
+    /// Its context.
+    pub(super) fn context(&self) -> sys::CUcontext {
+        self.context.0
+    }
+
     /// The driver's handle of it.
     pub(super) fn handle(&self) -> sys::CUdevice {
         self.handle

@@ -53,7 +53,7 @@ fn start() -> Result<CudaDriver, String> {
 
 /// A function that the library lacks. All are looked for, because cudarc panics when one that is missing is called.
 fn missing_symbol() -> Option<&'static str> {
-    const SYMBOLS: [&str; 59] = [
+    const SYMBOLS: [&str; 62] = [
         "cuInit",
         "cuDriverGetVersion",
         "cuGetErrorName",
@@ -113,6 +113,9 @@ fn missing_symbol() -> Option<&'static str> {
         "cuDeviceCanAccessPeer",
         "cuCtxEnablePeerAccess",
         "cuCtxDisablePeerAccess",
+        "cuLaunchCooperativeKernel",
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+        "cuOccupancyMaxPotentialBlockSize",
     ];
     SYMBOLS.into_iter().find(|symbol| !has_symbols(&[symbol]))
 }

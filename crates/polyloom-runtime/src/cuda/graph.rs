@@ -208,17 +208,13 @@ impl DeviceGraph for CudaGraph {
 
 /// Adds a graph to the one that a stream is captured for, as its next piece of work.
 fn add_child(stream: &CudaStream, child: sys::CUgraph) -> Result<(), DriverError> {
-    let (mut status, mut id) = (sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE, 0);
-    let (mut graph, mut dependencies, mut n, mut node) =
-        (std::ptr::null_mut(), std::ptr::null(), 0usize, std::ptr::null_mut());
-    // SAFETY: the pointers are to this function's variables; the dependencies are the driver's until the stream is asked for
-    // something else.
+    let (graph, before) = stream.captured_graph()?;
+    let mut node = std::ptr::null_mut();
+    // SAFETY: the graph and the nodes are those of the capture, and the pointer is to this function's variable.
     unsafe {
-        let handle = stream.handle();
-        sys::cuStreamGetCaptureInfo_v2(handle, &mut status, &mut id, &mut graph, &mut dependencies, &mut n).result()?;
-        sys::cuGraphAddChildGraphNode(&mut node, graph, dependencies, n, child).result()?;
+        sys::cuGraphAddChildGraphNode(&mut node, graph, before.as_ptr(), before.len(), child).result()?;
         let replaced = sys::CUstreamUpdateCaptureDependencies_flags::CU_STREAM_SET_CAPTURE_DEPENDENCIES as u32;
-        sys::cuStreamUpdateCaptureDependencies(handle, &mut node, 1, replaced).result()
+        sys::cuStreamUpdateCaptureDependencies(stream.handle(), &mut node, 1, replaced).result()
     }
 }
 

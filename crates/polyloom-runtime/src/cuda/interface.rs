@@ -1,13 +1,15 @@
 //! A CUDA device as every device is seen.
 
+use super::branch::has_branches;
 use super::device::CudaDevice;
 use super::host_memory::HostMemory;
+use super::image::CudaImage;
 use super::kernel::CudaKernel;
 use super::queue::CudaQueue;
 use super::stream::CudaStream;
 use crate::device::{
-    Device, DeviceFailure, DeviceId, DeviceKernel, DeviceMemoryLimits, DeviceMemoryReport, DeviceProgram,
-    DeviceProperties, Queue, SharedMemory, StandingQueue,
+    Device, DeviceFailure, DeviceId, DeviceImage, DeviceKernel, DeviceMemoryLimits, DeviceMemoryReport, DeviceProgram,
+    DeviceProperties, Queue, QueueOptions, SharedMemory, StandingQueue,
 };
 use cudarc::driver::result;
 use std::sync::Arc;
@@ -40,6 +42,10 @@ impl Device for CudaDevice {
         }
     }
 
+    fn load_image(self: Arc<Self>, image: &[u8]) -> Result<Arc<dyn DeviceImage>, DeviceFailure> {
+        Ok(Arc::new(CudaImage::load(self, image)?))
+    }
+
     fn queue(self: Arc<Self>) -> Arc<dyn Queue> {
         Arc::new(CudaQueue::current_of(self))
     }
@@ -53,8 +59,8 @@ impl Device for CudaDevice {
         Arc::new(CudaQueue::of_stream(self, stream))
     }
 
-    fn new_queue(self: Arc<Self>, priority: i32) -> Result<Arc<dyn Queue>, DeviceFailure> {
-        let stream = CudaStream::new(&self, priority)?;
+    fn new_queue(self: Arc<Self>, options: QueueOptions) -> Result<Arc<dyn Queue>, DeviceFailure> {
+        let stream = CudaStream::new(&self, options)?;
         Ok(Arc::new(CudaQueue::of_stream(self, stream)))
     }
 
@@ -75,6 +81,10 @@ impl Device for CudaDevice {
 
     fn allocate_managed(self: Arc<Self>, n_bytes: usize) -> Result<Box<dyn SharedMemory>, DeviceFailure> {
         Ok(Box::new(HostMemory::managed(self, n_bytes)?))
+    }
+
+    fn has_branches(&self) -> bool {
+        has_branches()
     }
 
     fn has_driver_pool(&self) -> Result<bool, DeviceFailure> {

@@ -5,11 +5,14 @@
 //! [`driver`] asks first, and nothing here calls the driver before it has.
 
 mod assembler;
+mod branch;
 mod captures;
 mod device;
 mod driver;
+mod function;
 mod graph;
 mod host_memory;
+mod image;
 mod interface;
 mod kernel;
 mod memory;

@@ -1,5 +1,6 @@
 //! Queues of CUDA devices: streams.
 
+use super::branch::CudaBranch;
 use super::device::CudaDevice;
 use super::graph::{self, CudaGraph};
 use super::memory::MemoryUse;
@@ -7,7 +8,9 @@ use super::stream::CudaStream;
 use super::stream_target::StreamTarget;
 use crate::device::layout::RowLayout;
 use crate::device::queue::sealed::SealedEvent;
-use crate::device::{Device as _, DeviceFailure, DeviceGraph, DeviceId, Event, FillWord, HostFunction, Queue};
+use crate::device::{
+    Branch, BranchKind, Device as _, DeviceFailure, DeviceGraph, DeviceId, Event, FillWord, HostFunction, Queue,
+};
 use cudarc::driver::{DriverError, sys};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -235,6 +238,11 @@ impl Queue for CudaQueue {
 
     fn begin_capture(&self) -> Result<(), DeviceFailure> {
         graph::begin(self.0.device(), &self.0.stream())
+    }
+
+    unsafe fn begin_branch(&self, kind: BranchKind, condition: u64) -> Result<Arc<dyn Branch>, DeviceFailure> {
+        let branch = CudaBranch::begin(&self.0, kind, condition)?;
+        Ok(branch)
     }
 
     fn end_capture(&self) -> Result<Arc<dyn DeviceGraph>, DeviceFailure> {

@@ -2,7 +2,7 @@
 
 use super::device::CudaDevice;
 use super::memory_pool::StreamOrder;
-use crate::device::{Device as _, DeviceFailure};
+use crate::device::{Device as _, DeviceFailure, QueueOptions};
 use cudarc::driver::{DriverError, sys};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -130,21 +130,41 @@ impl CudaStream {
     }
 
     /// Makes a stream.
-    pub(super) fn new(device: &Arc<CudaDevice>, priority: i32) -> Result<Arc<CudaStream>, DeviceFailure> {
+    pub(super) fn new(device: &Arc<CudaDevice>, options: QueueOptions) -> Result<Arc<CudaStream>, DeviceFailure> {
+        let QueueOptions { priority, is_blocking } = options;
         let handle = device.within("make a stream", || {
             let (mut least, mut greatest) = (0, 0);
             // SAFETY: the pointers are to integers of this function's.
             unsafe { sys::cuCtxGetStreamPriorityRange(&mut least, &mut greatest) }.result()?;
             let mut stream = std::ptr::null_mut();
-            let flags = sys::CUstream_flags::CU_STREAM_DEFAULT as u32;
+            let flags = match is_blocking {
+                true => sys::CUstream_flags::CU_STREAM_DEFAULT,
+                false => sys::CUstream_flags::CU_STREAM_NON_BLOCKING,
+            };
             let priority = priority.clamp(greatest, least.max(greatest));
             // SAFETY: as above.
-            unsafe { sys::cuStreamCreateWithPriority(&mut stream, flags, priority) }.result()?;
+            unsafe { sys::cuStreamCreateWithPriority(&mut stream, flags as u32, priority) }.result()?;
             Ok(stream)
         })?;
-        let stream = Arc::new(CudaStream::of_handle(device, handle, StreamKind::Own, true));
+        let stream = Arc::new(CudaStream::of_handle(device, handle, StreamKind::Own, is_blocking));
         device.begin_to_order();
+        if !is_blocking {
+            // What was asked of the default stream until now is remembered nowhere.
+            device.within("order a stream", || stream.wait_for(&CudaStream::legacy(device)))?;
+        }
         Ok(stream)
+    }
+
+    /// Makes a stream to be captured, which the default stream may be used beside: it is in no order with that.
+    pub(super) fn capturable(device: &Arc<CudaDevice>) -> Result<Arc<CudaStream>, DeviceFailure> {
+        let handle = device.within("make a stream", || {
+            let mut stream = std::ptr::null_mut();
+            let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+            // SAFETY: the pointer is to a handle of this function's.
+            unsafe { sys::cuStreamCreate(&mut stream, flags) }.result()?;
+            Ok(stream)
+        })?;
+        Ok(Arc::new(CudaStream::of_handle(device, handle, StreamKind::Own, false)))
     }
 
     /// The stream of this handle, which another library has made.
@@ -288,6 +308,20 @@ impl CudaStream {
             false => unsafe { sys::cuEventQuery(self.last_use) },
         };
         found == sys::CUresult::CUDA_SUCCESS
+    }
+
+    /// The graph that it is captured for, and the nodes that come before what is asked next. The caller is in the context.
+    pub(super) fn captured_graph(&self) -> Result<(sys::CUgraph, Vec<sys::CUgraphNode>), DriverError> {
+        let (mut status, mut id) = (sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE, 0);
+        let (mut graph, mut before, mut n) = (std::ptr::null_mut(), std::ptr::null(), 0usize);
+        // SAFETY: the pointers are to this function's variables; the nodes are as many as the driver says, and its until the
+        // stream is asked for something else.
+        unsafe {
+            sys::cuStreamGetCaptureInfo_v2(self.handle, &mut status, &mut id, &mut graph, &mut before, &mut n)
+                .result()?;
+            let nodes = if n == 0 { Vec::new() } else { std::slice::from_raw_parts(before, n).to_vec() };
+            Ok((graph, nodes))
+        }
     }
 
     /// Remembers where a capture begins. The caller is in the context.

@@ -11,6 +11,7 @@ pub(crate) mod entry;
 mod failure;
 pub(crate) mod graph;
 mod id;
+mod image;
 pub(crate) mod layout;
 pub(crate) mod properties;
 pub(crate) mod queue;
@@ -25,9 +26,10 @@ use crate::launch_options::{LaunchOptions, LaunchStats};
 pub use failure::DeviceFailure;
 pub use graph::DeviceGraph;
 pub use id::DeviceId;
+pub use image::{DeviceImage, ImageKernel, KernelAttributes, KernelProperties};
 use polyloom_ir::{Arch, Function};
 pub use properties::DeviceProperties;
-pub use queue::{Event, FillWord, HostFunction, Queue};
+pub use queue::{Branch, BranchKind, Event, FillWord, HostFunction, Queue};
 pub use shared_memory::{MemoryAdvice, SharedMemory};
 use std::sync::Arc;
 
@@ -49,6 +51,15 @@ pub trait Device: Send + Sync {
     ///
     /// [`DeviceFailure::Code`] if it is none that the device runs, and what else goes wrong.
     fn load(self: Arc<Self>, program: DeviceProgram<'_>) -> Result<Box<dyn DeviceKernel>, DeviceFailure>;
+    /// Loads code by another compiler: PTX, a cubin or a fat binary.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceFailure::Code`] if it is none that the device runs, and what else goes wrong.
+    fn load_image(self: Arc<Self>, image: &[u8]) -> Result<Arc<dyn DeviceImage>, DeviceFailure> {
+        let reason = format!("it does not load the {} bytes of code by another compiler", image.len());
+        Err(DeviceFailure::Code { device: self.id(), reason })
+    }
     /// The queue of everything that names none: at each call the one that the calling thread has made its current one, and
     /// the default queue if it has made none.
     fn queue(self: Arc<Self>) -> Arc<dyn Queue>;
@@ -57,13 +68,13 @@ pub trait Device: Send + Sync {
         let _is_one = which;
         self.queue()
     }
-    /// Makes another queue, whose work is in no order with that of others but for events, the memory that they use and the
-    /// default queue. A priority below 0 is more urgent; one that the device does not have becomes the nearest that it has.
+    /// Makes another queue, whose work is in no order with that of others but for events, the memory that they use and, if it
+    /// blocks, the default queue.
     ///
     /// # Errors
     ///
     /// When the device fails.
-    fn new_queue(self: Arc<Self>, priority: i32) -> Result<Arc<dyn Queue>, DeviceFailure>;
+    fn new_queue(self: Arc<Self>, options: QueueOptions) -> Result<Arc<dyn Queue>, DeviceFailure>;
     /// The queue of this handle, which another library of the process has made and keeps.
     ///
     /// # Errors
@@ -108,6 +119,10 @@ pub trait Device: Send + Sync {
         let _no_number_helps = n_bytes;
         Err(without_sharing(self.id()))
     }
+    /// Returns true if its graphs have [branches](Queue::begin_branch).
+    fn has_branches(&self) -> bool {
+        false
+    }
     /// Returns true if its driver has memory pools.
     ///
     /// # Errors
@@ -151,6 +166,21 @@ pub trait Device: Send + Sync {
 
 fn without_sharing(device: DeviceId) -> DeviceFailure {
     DeviceFailure::Absent { device, reason: "it shares no memory with the host".to_owned() }
+}
+
+/// Describes a queue that is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueOptions {
+    /// The work of queues with lower numbers comes first; one that the device does not have becomes the nearest that it has.
+    pub priority: i32,
+    /// True if it is in order with the default queue.
+    pub is_blocking: bool,
+}
+
+impl Default for QueueOptions {
+    fn default() -> QueueOptions {
+        QueueOptions { priority: 0, is_blocking: true }
+    }
 }
 
 /// A queue that a device has from the start.
@@ -225,6 +255,16 @@ pub enum DeviceProgram<'a> {
 pub trait DeviceKernel: Send + Sync {
     /// The device.
     fn device(&self) -> DeviceId;
+    /// Returns what the driver says of its code, and of launches in blocks of so many threads with so much dynamic shared
+    /// memory; nothing if the device has no such driver.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    fn properties(&self, n_threads: u32, shared_bytes: u32) -> Result<Option<KernelProperties>, DeviceFailure> {
+        let _are_of_gpus = (n_threads, shared_bytes);
+        Ok(None)
+    }
     /// Puts a launch over a grid of threads into a queue of the device. Arrays of the host are copied to a device with
     /// memory of its own and, those that the kernel writes, back.
     ///

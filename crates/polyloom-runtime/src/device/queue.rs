@@ -220,6 +220,23 @@ pub trait Queue: Send + Sync {
             what: "a queue that does everything at once".to_owned(),
         })
     }
+    /// Begins a branch of the graph that the queue is captured for: what is asked of the result becomes its body, which runs
+    /// by the 32-bit integer at an address when the graph comes to it.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is not captured, the device's graphs have no branches, or the device fails.
+    ///
+    /// # Safety
+    ///
+    /// The address is in a live allocation on the device.
+    unsafe fn begin_branch(&self, kind: BranchKind, condition: u64) -> Result<Arc<dyn Branch>, DeviceFailure> {
+        let _are_of_graphs = (kind, condition);
+        Err(DeviceFailure::NotCapturable {
+            device: self.device(),
+            what: "a branch of a graph that there is not".to_owned(),
+        })
+    }
     /// Ends what [`Queue::begin_capture`] began.
     ///
     /// # Errors
@@ -231,6 +248,29 @@ pub trait Queue: Send + Sync {
             what: "a queue that does everything at once".to_owned(),
         })
     }
+}
+
+/// A branch of a graph under construction.
+pub trait Branch: Send + Sync {
+    /// The queue that takes the body.
+    fn queue(&self) -> Arc<dyn Queue>;
+    /// Ends the body.
+    ///
+    /// # Errors
+    ///
+    /// When something that is no part of a graph was asked meanwhile, or the device fails.
+    fn end(&self) -> Result<(), DeviceFailure>;
+}
+
+/// Says when the body of a branch in a graph runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BranchKind {
+    /// Once if the condition is not 0.
+    If,
+    /// Once if the condition is 0.
+    Unless,
+    /// As long as the condition is not 0, which the body changes.
+    While,
 }
 
 /// A function of the host that a queue calls.
