@@ -35,8 +35,8 @@ def launch_bounds(n):
 
 
 def vector(a):
-    """Returns the argument of a one-dimensional array: its address, its extent, and its stride in elements."""
-    return struct.pack("Qqq", a.ptr, a.shape[0], 1)
+    """Returns the argument of a one-dimensional array of float32: its address, its extent, and its stride in bytes."""
+    return struct.pack("Qqq", a.ptr, a.shape[0], 4)
 
 
 @loom.kernel
