@@ -22,7 +22,7 @@ PYTHON_SOURCES := $(shell find python/polyloom -name '*.py' -o -name '*.pyi' 2>/
 gpu_driver = cargo build --quiet -p polyloom-cuda-sim --profile $(1) && mkdir -p python/polyloom/_gpu && \
 	  cp target/$(2)/libpolyloom_cuda_sim.so python/polyloom/_gpu/libcuda.so.1
 
-.PHONY: help setup develop develop-release demo test test-torch test-ray test-pages test-gpu test-gpu-simulated test-gpu-programs lint bench bench-peers docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-loom fuzz-python fuzz-capture fuzz-fuse fuzz-graphs exit-soak stubs warp-names warp-corpus warp-tests clean
+.PHONY: help setup develop develop-release aot demo test test-aot test-torch test-ray test-pages test-gpu test-gpu-simulated test-gpu-programs lint bench bench-peers docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-loom fuzz-python fuzz-capture fuzz-fuse fuzz-graphs exit-soak stubs warp-names warp-corpus warp-tests clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -66,6 +66,13 @@ $(STAMPS)/peers: $(STAMPS)/venv python/requirements-bench.txt
 develop: $(STAMPS)/develop  ## build the Python package for tests, into .venv-test
 
 develop-release: $(STAMPS)/develop-release  ## build it optimised, into .venv
+
+aot: $(STAMPS)/develop  ## a library built ahead of time, used by programs in C, C++, Rust and Python that print the same bits
+	@examples/aot/run.sh $(TEST_BIN)/python target/aot
+
+test-aot: setup  ## tests of libraries for AArch64 and of the choice among processors, under QEMU, which is installed for them through apt, as root
+	@scripts/setup_system.sh qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+	cargo test -p polyloom --features compute --test main artifacts
 
 demo: $(STAMPS)/develop-release  ## simulate a fluid and draw it, against NumPy
 	@$(BIN)/python examples/smoke.py

@@ -25,6 +25,7 @@ import data_sets
 import gpu
 import gpu_code
 import gradients
+import latency
 import turns
 from turns import VERY_LONG_RUN, Server, pretty
 
@@ -437,6 +438,7 @@ def report(samples: Samples, rounds: int, corpus: list[dict[str, Any]]) -> str:
         lines.append(f"| {title} | {pretty(own)} | " + " | ".join(row) + " |")
     lines += corpus_section(corpus)
     lines += gradients.section()
+    lines += latency.section()
     lines += gpu_code.section()
     lines += data_sets.section()
     lines += gpu.section()

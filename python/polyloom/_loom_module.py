@@ -23,6 +23,11 @@ class LoomProgram:
     """A `kernel` or a `compute` of a `.loom` file.
 
     Called with its parameters it allocates its results and returns them; `launch` also takes the arrays for these.
+
+    Attributes
+    ----------
+    parameters, results : list of str
+        Their names.
     """
 
     def __init__(self, module: LoomModule, index: int, name: str, doc: str) -> None:
@@ -30,23 +35,12 @@ class LoomProgram:
         self._index = index
         self.__name__ = name
         self.__doc__ = doc or None
-        self._params, self._results = module._native.signature(index)
+        self.parameters, self.results = module._native.signature(index)
         self._device = module._native.device(index)
-        self._compiled: dict[tuple[str, ...], tuple[dict[int, _native.Kernel], list[Any]]] = {}
+        self._compiled: dict[tuple[str, ...], tuple[dict[int, _native.Kernel], list[Any], list[bool]]] = {}
 
     def __repr__(self) -> str:
-        params = ", ".join(name for name, _, _ in self._params)
-        return f"<loom program {self.__name__}({params}) of {self._module.__name__!r}>"
-
-    @property
-    def parameters(self) -> list[str]:
-        """The names of its parameters."""
-        return [name for name, _, _ in self._params]
-
-    @property
-    def results(self) -> list[str]:
-        """The names of its results."""
-        return [name for name, _, _ in self._results]
+        return f"<loom program {self.__name__}({', '.join(self.parameters)}) of {self._module.__name__!r}>"
 
     def kernels(self, *args: Any) -> list[_native.Kernel]:
         """The kernels that it launches, compiled for arguments of these types."""
@@ -61,18 +55,18 @@ class LoomProgram:
 
     def launch(self, *args: Any, device: DeviceLike = None, dim: Any = None) -> None:
         """Runs it on parameters and, after these, the arrays that it is to write its results to."""
-        n = len(self._params)
-        if len(args) != n + len(self._results):
+        n = len(self.parameters)
+        if len(args) != n + len(self.results):
             names = ", ".join(self.parameters + self.results)
             raise TypeError(f"{self.__name__} is launched on {names}, and {len(args)} arguments are given")
         self._run(args[:n], list(args[n:]), device, dim)
 
-    def _specialised(self, args: Sequence[Any]) -> tuple[dict[int, _native.Kernel], list[Any]]:
+    def _specialised(self, args: Sequence[Any]) -> tuple[dict[int, _native.Kernel], list[Any], list[bool]]:
         types = tuple(_type_name(value) for value in args)
         known = self._compiled.get(types)
         if known is None:
-            kernels, elements = self._module._native.compiled(self._index, list(types))
-            known = self._compiled[types] = (dict(kernels), elements)
+            kernels, elements, written = self._module._native.compiled(self._index, list(types))
+            known = self._compiled[types] = (dict(kernels), elements, written)
         return known
 
     def _chosen_device(self, args: Sequence[Any], named: DeviceLike) -> Any:
@@ -96,12 +90,12 @@ class LoomProgram:
     def _run(self, args: Sequence[Any], results: list[Any] | None, named: DeviceLike, dim: Any) -> list[Any]:
         import polyloom
 
-        if len(args) != len(self._params):
+        if len(args) != len(self.parameters):
             names = ", ".join(self.parameters)
             raise TypeError(f"{self.__name__} takes {names}, and {len(args)} arguments are given")
         device = self._chosen_device(args, named)
         shapes, launches = self._module._native.bound(self._index, [_shape(value) for value in args])
-        kernels, elements = self._specialised(args)
+        kernels, elements, written = self._specialised(args)
         given_arrays = [value for value in args if isinstance(value, (array, np.ndarray))]
         in_numpy = bool(given_arrays) and all(isinstance(value, np.ndarray) for value in given_arrays)
         is_here = str(device) == "cpu"
@@ -131,9 +125,7 @@ class LoomProgram:
             grid = dim if extents is None else tuple(extents)
             polyloom.launch(kernels[index], dim=grid, inputs=[*inputs, *outputs, *counters], device=device)
         if not is_here:
-            written = [value for value, (_, _, is_written) in zip(inputs, self._params, strict=True) if is_written]
-            sources = [value for value, (_, _, is_written) in zip(args, self._params, strict=True) if is_written]
-            pairs = list(zip(sources, written, strict=True))
+            pairs = [pair for pair, is_written in zip(zip(args, inputs, strict=True), written, strict=True) if is_written]
             if results is not None:
                 pairs += list(zip(results, outputs, strict=True))
             for source, value in pairs:

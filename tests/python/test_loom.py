@@ -210,3 +210,37 @@ def test_gradients_of_an_example_are_those_of_its_twin():
         np.testing.assert_array_equal(a, b)
     windows = np.lib.stride_tricks.sliding_window_view(image.astype(np.float64), (7, 9))
     np.testing.assert_allclose(own[1], windows.sum((2, 3)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "let r = x[i]; r[0] = 1.0",
+        "let y = x; y[i, 0] = 1.0",
+        "let r = if n > 1 then x[i] else x[i]; r[0] += 1.0",
+        "let r = x[i]; put(r)",
+        "let r = x[i]; atomic_add(r, 0, 1.0)",
+    ],
+)
+def test_what_is_written_through_a_part_of_an_array_comes_back_from_a_device(body):
+    text = f"""
+fn put(r: array<f32, n>) {{ r[0] = 1.0 }}
+kernel ones(x: array<f32, m, n>) {{ for i in 0..m {{ {body} }} }}
+"""
+    module = loom.loom_module(text)
+    for device in ("cpu", "sim:0"):
+        x = np.zeros((2, 3), np.float32)
+        module.ones(x, device=device)
+        assert x.tolist() == [[1, 0, 0], [1, 0, 0]], device
+
+
+def test_a_function_returns_on_every_path():
+    with pytest.raises(loom.CompileError, match="not every path through `f` returns a value"):
+        loom.loom_module("fn f(x: f32) -> f32 { if x > 0.0 { return 1.0 } }")
+
+
+def test_code_that_is_nested_too_deeply_is_the_one_error():
+    text = "kernel k(m: i32) { for i in 0..m { " + "if m > 0 {" * 30_000 + "}" * 30_000 + "} }"
+    with pytest.raises(loom.CompileError, match="the code is nested too deeply") as caught:
+        loom.loom_module(text)
+    assert "never closed" not in str(caught.value)

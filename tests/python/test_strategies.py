@@ -480,7 +480,7 @@ def test_hints_change_no_bit():
         ('"vector_width": 128', "a power of two up to 64"),
         ('"unroll": 0', "the hint `unroll` is a number from 1 to 64"),
         ('"prefetch": 2', "the hint `prefetch` is True or False"),
-        ('"opt_level": True', "the hint `opt_level` is a number from 1 to 3"),
+        ('"opt_level": True', "the hint `opt_level` is a number from 0 to 3"),
     ],
 )
 def test_hints_have_values(hint, values):

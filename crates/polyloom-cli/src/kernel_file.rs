@@ -72,6 +72,19 @@ impl KernelFile {
         names
     }
 
+    /// The names of a kernel's parameters in a Python or `.loom` file.
+    pub(crate) fn parameter_names(&self, kernel: &str) -> Vec<Arc<str>> {
+        let parameters = self.function(kernel).and_then(|function| function.parameters()).unwrap_or_default();
+        parameters.into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// The function or kernel of this name in a Python or `.loom` file: the last, which replaces earlier ones.
+    pub(crate) fn function(&self, name: &str) -> Option<FunctionHandle> {
+        let KernelFile::Python(unit) = self else { return None };
+        let index = unit.functions().iter().rposition(|function| &*function.name == name)?;
+        Some(FileEnvironment::new(unit).function(index))
+    }
+
     /// Says how a kernel is written in such a file.
     pub(crate) fn advice(&self) -> &'static str {
         match self {

@@ -3,6 +3,7 @@
 //! Exit status: 0 for success, 1 when a program is rejected or fails, 2 for wrong usage. Diagnostics go to standard
 //! error, results to standard output.
 
+mod build;
 mod check;
 mod compile;
 mod database;
@@ -13,6 +14,7 @@ mod format;
 mod fuse;
 mod gpu;
 mod kernel_file;
+mod latency;
 mod loom;
 mod plan;
 mod profile;
@@ -50,8 +52,12 @@ enum CliCommand {
     Fmt(format::FormatArguments),
     /// Compile a kernel and write one of its forms
     Compile(compile::CompileArguments),
+    /// Build kernels and functions into a library for C, C++, Rust and Python, with no compiler at run time
+    Build(build::BuildArguments),
     /// Say how kernels run on this machine's CPU, and why
     Explain(explain::ExplainArguments),
+    /// Measure how long single calls of a kernel take
+    Latency(latency::LatencyArguments),
     /// Say what becomes of tensor functions
     #[command(subcommand)]
     Fuse(fuse::FuseCommand),
@@ -113,7 +119,9 @@ pub fn run(arguments: Vec<OsString>) -> i32 {
         CliCommand::Check(arguments) => check::run(&arguments),
         CliCommand::Fmt(arguments) => format::run(&arguments),
         CliCommand::Compile(arguments) => compile::run(&arguments),
+        CliCommand::Build(arguments) => build::run(&arguments),
         CliCommand::Explain(arguments) => explain::run(&arguments),
+        CliCommand::Latency(arguments) => latency::run(&arguments),
         CliCommand::Fuse(command) => fuse::run(&command),
         CliCommand::Plan(command) => plan::run(&command),
         CliCommand::Profile(arguments) => profile::run(&arguments),

@@ -156,8 +156,9 @@ pub(crate) fn run(arguments: &RunArguments, session: &Session, unit: &Arc<Source
         return Err(CommandFailure::Usage(format!("--out {name}: `{name}` is no array")));
     }
     let is_written = |name: &str| {
-        let mut params = program.params.iter().chain(&program.results);
-        params.any(|param| param.is_written && is_part(name, &param.name))
+        let mut kernels = bound.launches.iter().filter_map(|stage| kernels.get(&stage.function));
+        program.results.iter().any(|result| is_part(name, &result.name))
+            || kernels.any(|each| each.writes_argument(name))
     };
     let written = arrays().filter(|(name, _)| is_written(name));
     if arguments.json {

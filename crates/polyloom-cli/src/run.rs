@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Outcome {
         let (kernel, names) = (kernel.name(), params.names().join(", "));
         return Err(CommandFailure::Usage(format!("kernel `{kernel}` has no parameter `{name}`; it has {names}")));
     }
-    let mut values = values(&kernel, &mut given)?;
+    let mut values = argument_values(&kernel, &mut given)?;
 
     let n_given = dim.map(|dim| dim.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent)));
     let default_block = kernel.function().metadata.block();
@@ -197,7 +197,10 @@ fn chosen_device(arguments: &RunArguments, is_ptx: bool, default: DeviceId) -> R
 }
 
 /// The values of the parameters, in order, from the texts that are given for them.
-fn values(kernel: &Kernel, given: &mut BTreeMap<&str, &str>) -> Result<Vec<LaunchArgument>, CommandFailure> {
+pub(crate) fn argument_values(
+    kernel: &Kernel,
+    given: &mut BTreeMap<&str, &str>,
+) -> Result<Vec<LaunchArgument>, CommandFailure> {
     let params = kernel.params();
     let composites: Vec<&str> = params.names().iter().filter_map(|name| Some(name.rsplit_once('.')?.0)).collect();
     let components = components(given, &composites)?;

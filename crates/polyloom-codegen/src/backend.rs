@@ -2,6 +2,7 @@
 
 use crate::abi::KernelEntry;
 use crate::form::Emitter;
+use crate::native::{LoadedNative, NativeRequest};
 use polyloom_ir::{Diagnostic, FuncId, MAX_AXES, Module, Span};
 use std::sync::Arc;
 
@@ -136,10 +137,43 @@ pub trait Backend: Emitter + Send + Sync {
         Vec::new()
     }
 
+    /// Returns what a kernel's machine code calls although its decorator rules that out, each with its place in the
+    /// source. Empty if nothing of the kind is promised, and of back ends whose code calls nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Backend::compile`].
+    fn broken_promises(
+        &self,
+        _module: &Module,
+        _kernel: FuncId,
+        _variant: &CodeVariant,
+    ) -> Result<Vec<Diagnostic>, CodegenError> {
+        Ok(Vec::new())
+    }
+
     /// Makes an object of this back end callable.
     ///
     /// # Errors
     ///
     /// When the bytes are no such object, or memory cannot be had.
     fn load(&self, object: &CodeObject) -> Result<Arc<dyn LoadedCode>, CodegenError>;
+
+    /// Compiles a kernel as a native function, into an object file.
+    ///
+    /// # Errors
+    ///
+    /// When the back end makes none, or the kernel is beyond what it can do.
+    fn compile_native(&self, _request: &NativeRequest<'_>) -> Result<Vec<u8>, CodegenError> {
+        Err(CodegenError::new(format!("the back end {} makes no native functions", self.name())))
+    }
+
+    /// Makes an object file of [`Backend::compile_native`] callable. It has the entry that takes a block of arguments.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are no such object, or memory cannot be had.
+    fn load_native(&self, _object: &[u8], _name: &str) -> Result<Arc<dyn LoadedNative>, CodegenError> {
+        Err(CodegenError::new(format!("the back end {} makes no native functions", self.name())))
+    }
 }

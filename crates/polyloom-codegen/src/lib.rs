@@ -11,6 +11,7 @@ pub mod conformance;
 pub mod cpp;
 pub mod cranelift;
 pub mod form;
+pub mod native;
 mod private;
 mod vector_width;
 
@@ -21,6 +22,10 @@ pub use abi::{
 pub use backend::{ArgFacts, ArrayFacts, Backend, CodeObject, CodeVariant, CodegenError, LoadedCode};
 pub use cranelift::CraneliftBackend;
 pub use form::{EmitRequest, Emitter, Form};
+pub use native::{
+    LoadedNative, NATIVE_ABI, NativeArgument, NativeArray, NativeBlockEntry, NativeCpu, NativeLibrary, NativeParam,
+    NativeRequest, NativeReturn, NativeSignature, cpu_symbol, is_reserved_symbol,
+};
 pub use private::with_private_updates;
 pub use vector_width::vector_bytes;
 

@@ -73,7 +73,7 @@ impl VirtualMemory {
         let aligned = |start: u64| start.checked_next_multiple_of(align).ok_or(CudaError::OUT_OF_MEMORY);
         let mut start = aligned(self.span.start)?;
         for (other, size) in &space.reserved {
-            if start + n_bytes <= *other {
+            if start.checked_add(n_bytes).ok_or(CudaError::OUT_OF_MEMORY)? <= *other {
                 break;
             }
             start = aligned(other + size)?;

@@ -52,8 +52,8 @@ fn random_kernels_are_what_their_loom_text_is() {
             Err(error) => panic!("seed {seed}: {error}\n{}", program.text),
         }
     }
-    let n_same = found.get(&LoomComparison::SameHir).copied().unwrap_or(0);
-    assert!(n_same > programs / 2, "{found:?}");
+    let n_without = found.get(&LoomComparison::NoText).copied().unwrap_or(0);
+    assert!(n_without < programs / 3, "too few programs have a text to be compared: {found:?}");
     println!("{found:?}");
 }
 

@@ -12,13 +12,13 @@ use crate::source::SourceUnit;
 use polyloom_ir::diagnostic::near_names;
 use polyloom_ir::{
     Code, CompileTarget, Diagnostic, ExecutionConstraints, FileId, FloatMode, FunctionKind, KernelKind, KernelMetadata,
-    Span,
+    OptLevel, Span,
 };
 use ruff_python_ast::{self as ast, Expr};
 use ruff_text_size::Ranged;
 
 /// Every argument the decorator of a kernel takes.
-const KERNEL_ARGUMENTS: [&str; 28] = [
+const KERNEL_ARGUMENTS: [&str; 29] = [
     "block_dim",
     "check",
     "cluster_dim",
@@ -42,6 +42,7 @@ const KERNEL_ARGUMENTS: [&str; 28] = [
     "name",
     "no_allocation",
     "no_syscalls",
+    "opt_level",
     "shared_bytes",
     "target",
     "target_latency_ns",
@@ -149,7 +150,12 @@ impl DecoratorReader<'_> {
         constraints: &ExecutionConstraints,
     ) {
         let span_of = |name: &str| spans.iter().find(|(known, _)| *known == name).map(|(_, span)| *span);
-        let promises = [("no_syscalls", constraints.no_syscalls), ("no_allocation", constraints.no_allocation)];
+        let promises = [
+            ("no_syscalls", constraints.no_syscalls),
+            ("no_allocation", constraints.no_allocation),
+            ("critical_path", constraints.critical_path),
+            ("target_latency_ns", constraints.target_latency_ns.is_some()),
+        ];
         if let Some((promise, _)) = promises.into_iter().find(|(_, holds)| *holds)
             && let Some(span) = span_of("check").filter(|_| metadata.check)
         {
@@ -157,6 +163,24 @@ impl DecoratorReader<'_> {
             let error = Diagnostic::error(Code::BrokenPromise, span, message);
             self.diagnostics
                 .push(error.help("leave one of the two out; `loom.config.check` checks the kernel for a while"));
+        }
+        if let (true, Some(span)) = (metadata.check && constraints.unchecked, span_of("unchecked")) {
+            let message = "`unchecked=True` beside `check=True`";
+            let error = Diagnostic::error(Code::BrokenPromise, span, message);
+            self.diagnostics.push(error.help("leave one of the two out"));
+        }
+        if let (true, Some(span)) = (constraints.inline_always && constraints.inline_never, span_of("inline_always")) {
+            let message = "`inline_always=True` beside `inline=False`";
+            let error = Diagnostic::error(Code::BrokenPromise, span, message);
+            self.diagnostics.push(error.help("leave one of the two out"));
+        }
+        let level = metadata.opt_level().filter(|level| constraints.critical_path && *level != OptLevel::Olatency);
+        if let Some(level) = level {
+            let span = span_of("opt_level").or_else(|| span_of("hints")).unwrap_or(Span::NONE);
+            let message =
+                format!("the level `{}` under `critical_path`, which is compiled as `Olatency`", level.name());
+            let error = Diagnostic::error(Code::BrokenPromise, span, message);
+            self.diagnostics.push(error.help("leave the level or `critical_path` out"));
         }
         let mut unread = |name: &str, message: String, help: &str| {
             let span = span_of(name).unwrap_or(Span::NONE);
@@ -167,13 +191,6 @@ impl DecoratorReader<'_> {
                 let known = KernelMetadata::HINTS.map(|(known, _)| known).join(", ");
                 unread("hints", format!("nothing reads the hint `{hint}`"), &format!("there are {known}"));
             }
-        }
-        let help = "it is recorded in the kernel's HIR, and changes nothing yet";
-        if constraints.critical_path {
-            unread("critical_path", "`critical_path` is not enforced".to_owned(), help);
-        }
-        if constraints.target_latency_ns.is_some() {
-            unread("target_latency_ns", "`target_latency_ns` is not enforced".to_owned(), help);
         }
     }
 
@@ -232,6 +249,7 @@ impl DecoratorReader<'_> {
                 }
             }
             "hints" => self.hints(value, metadata),
+            "opt_level" => self.opt_level(value, metadata),
             "no_allocation" => constraints.no_allocation = self.flag(name, value),
             "no_syscalls" => constraints.no_syscalls = self.flag(name, value),
             "inline_always" => constraints.inline_always = self.flag(name, value),
@@ -397,6 +415,22 @@ impl DecoratorReader<'_> {
                     "write `launch_bounds=256` or `launch_bounds=(256, 2)`",
                 );
                 None
+            }
+        }
+    }
+
+    /// The level is the hint of this name, which `hints` gives as well.
+    fn opt_level(&mut self, value: &Expr, metadata: &mut KernelMetadata) {
+        let text = match self.value(value) {
+            Some(CapturedMeaning::Text(text)) => Some(text.to_string()),
+            Some(CapturedMeaning::Int(number)) => Some(number.to_string()),
+            _ => None,
+        };
+        match text.as_deref().and_then(OptLevel::from_name) {
+            Some(level) => metadata.hints.push(("opt_level".to_owned(), level.name().to_owned())),
+            None => {
+                let names = OptLevel::ALL.map(|level| format!("`\"{}\"`", level.name())).join(", ");
+                self.wrong(value, "this is no optimisation level".to_owned(), &format!("levels are {names}"));
             }
         }
     }

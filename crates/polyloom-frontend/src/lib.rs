@@ -260,16 +260,20 @@ pub fn check_file(unit: &Arc<SourceUnit>, options: &FrontendOptions) -> Result<C
 
 /// The error of a generic kernel that is compiled without types.
 fn no_types(kernel: &FunctionHandle) -> CompileError {
-    let mut sources = SourceMap::new();
-    let file = sources.add(kernel.unit.file().clone());
     let generic = kernel.parameters().unwrap_or_default().into_iter().find(|(_, ty)| ty.is_generic());
     let (name, ty) = generic.map_or_else(Default::default, |(name, ty)| (name.to_string(), ty.to_string()));
     let message = format!("`{}` is generic: its parameter `{name}` is {ty}", kernel.name());
-    let def = kernel.unit.definition(kernel.function).map(|def| def.name.range);
-    let span = def.map_or(Span::new(file, 0, 0), |at| Span::new(file, at.start().to_u32(), at.end().to_u32()));
     let help = "it is compiled for the arguments of each launch: launch it, or name the types with `overload`";
-    let diagnostic = Diagnostic::error(Code::BadAnnotation, span, message).help(help);
-    CompileError { diagnostics: vec![diagnostic], sources }
+    function_error(kernel, Code::BadAnnotation, message, help)
+}
+
+/// Makes an error about a function as a whole, at its name.
+pub fn function_error(function: &FunctionHandle, code: Code, message: String, help: &str) -> CompileError {
+    let mut sources = SourceMap::new();
+    let file = sources.add(function.unit.file().clone());
+    let def = function.unit.definition(function.function).map(|def| def.name.range);
+    let span = def.map_or(Span::new(file, 0, 0), |at| Span::new(file, at.start().to_u32(), at.end().to_u32()));
+    CompileError { diagnostics: vec![Diagnostic::error(code, span, message).help(help)], sources }
 }
 
 /// Makes the error of a Python file without the kernel that is wanted, or without any if no name is given.

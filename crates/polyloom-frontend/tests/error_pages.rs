@@ -83,8 +83,8 @@ fn every_code_has_a_page_whose_examples_do_what_it_says() {
             failures.push(format!("{code}: the heading is not `# {code}: {}`", code.title()));
         }
         // What a back end cannot do depends on the build and the machine, and what a GPU cannot on which it is.
-        // Kernels are differentiated behind the front end.
-        if matches!(code, Code::Backend | Code::Arch | Code::NotDifferentiable) {
+        // Kernels are differentiated, and made native functions, behind the front end.
+        if matches!(code, Code::Backend | Code::Arch | Code::NotDifferentiable | Code::NotNative) {
             continue;
         }
         let Some(page) = page(&text) else {

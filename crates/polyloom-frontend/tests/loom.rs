@@ -295,6 +295,35 @@ fn annotations_stand_before_functions_or_after_their_parameters() {
 }
 
 #[test]
+fn promises_and_levels_are_annotations() {
+    let unit = accept(
+        "@no_syscalls @unchecked @cpu_affinity(0, 2) @target_latency_ns(500) @opt_level(O3)
+        kernel f(x: array<f32, n>) { for i in 0..n { x[i] = 1.0 } }",
+    );
+    let text = hir(&unit, "f", &[]);
+    for part in
+        ["no_syscalls", "unchecked", "cpu_affinity = (0, 2)", "target_latency_ns = 500", "hint \"opt_level\" = \"O3\""]
+    {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    reject(
+        "kernel f(x: array<f32, n>) @opt_level(O9) { for i in 0..n { x[i] = 1.0 } }",
+        Code::BadDecorator,
+        &["no optimisation level", "`\"Olatency\"`"],
+    );
+    reject(
+        "kernel f(x: array<f32, n>) @critical_path { for i in 0..n { while x[i] > 0.0 { x[i] -= 1.0 } } }",
+        Code::BrokenPromise,
+        &["a loop without a bound", "`critical_path`"],
+    );
+    reject(
+        "kernel f(x: array<f32, n>) @no_syscalls { for i in 0..n { print(x[i]) } }",
+        Code::BrokenPromise,
+        &["printing", "`no_syscalls`"],
+    );
+}
+
+#[test]
 fn types_have_names_and_slices_have_steps() {
     accept(
         "type Vec5 = vector<f32, 5>

@@ -117,6 +117,8 @@ codes! {
     Arch = "PL0602", "beyond the architecture";
     /// A kernel that is to be differentiated does something that has no derivative.
     NotDifferentiable = "PL0701", "no derivative";
+    /// A kernel or function that cannot be a C function by itself.
+    NotNative = "PL0702", "no native function";
     /// A limit of the compiler was reached.
     Limit = "PL0501", "program too large";
     /// A back end or feature that is not in this build, or cannot do what was asked.

@@ -8,7 +8,7 @@
 
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::fragment::FragmentAccess;
-use crate::metadata::{ExecutionConstraints, KernelMetadata};
+use crate::metadata::{ExecutionConstraints, KernelMetadata, OptLevel};
 use crate::op::{Op, OpEffect};
 use crate::span::Span;
 use crate::types::Type;
@@ -461,6 +461,11 @@ impl Function {
             }
         });
         written
+    }
+
+    /// Returns the optimisation level that it asks for on the CPU, if it does: what is on the critical path asks for `Olatency`.
+    pub fn opt_level(&self) -> Option<OptLevel> {
+        if self.constraints.critical_path { Some(OptLevel::Olatency) } else { self.metadata.opt_level() }
     }
 
     /// Returns true if it has an op that needs a kernel to be launched in blocks, not counting what it calls.

@@ -39,12 +39,12 @@ pub use function::{
     RegionData, SharedArray, ValueData, ValueDef,
 };
 pub use launch_config::LaunchConfig;
-pub use metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
+pub use metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata, OptLevel};
 pub use op::Op;
 pub use span::{FileId, SourceFile, SourceMap, Span};
 pub use text::{MAX_REGION_DEPTH, parse_module};
 pub use types::{AddressSpace, Composite, CompositeKind, MAX_AXES, MAX_COMPONENTS, MAX_DIMS, Scalar, Type, array_name};
 pub use verify::{
-    check_arch, check_archs, check_constants, check_convergence, check_promises, check_readonly, check_rules,
-    check_version, least_version, verify_function, verify_module,
+    LoopBound, check_arch, check_archs, check_constants, check_convergence, check_promises, check_readonly,
+    check_rules, check_version, least_version, loop_bounds, timed_promise, verify_function, verify_module,
 };

@@ -142,6 +142,50 @@ impl KernelKind {
     }
 }
 
+/// How hard a compiler of the CPU tries, and for what.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OptLevel {
+    /// Code as it is written: threads one by one, no vectors, the shortest time to compile.
+    O0,
+    /// The passes that cost little.
+    O1,
+    /// The usual.
+    O2,
+    /// All passes, also those that make code much longer.
+    O3,
+    /// The shortest code: threads one by one, loops as they are written.
+    Os,
+    /// The shortest time of one call: all passes, every function inlined, loops hot and aligned.
+    Olatency,
+}
+
+impl OptLevel {
+    /// Every level.
+    pub const ALL: [OptLevel; 6] =
+        [OptLevel::O0, OptLevel::O1, OptLevel::O2, OptLevel::O3, OptLevel::Os, OptLevel::Olatency];
+
+    /// `O0`, `O1`, `O2`, `O3`, `Os` or `Olatency`.
+    pub fn name(self) -> &'static str {
+        match self {
+            OptLevel::O0 => "O0",
+            OptLevel::O1 => "O1",
+            OptLevel::O2 => "O2",
+            OptLevel::O3 => "O3",
+            OptLevel::Os => "Os",
+            OptLevel::Olatency => "Olatency",
+        }
+    }
+
+    /// The level with this name, with or without the letter before the number.
+    pub fn from_name(name: &str) -> Option<OptLevel> {
+        let is_named = |level: &OptLevel| match level {
+            OptLevel::Os | OptLevel::Olatency => level.name() == name,
+            _ => level.name() == name || &level.name()[1..] == name,
+        };
+        OptLevel::ALL.into_iter().find(is_named)
+    }
+}
+
 /// Describes how a kernel wants to be compiled.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct KernelMetadata {
@@ -182,10 +226,17 @@ impl KernelMetadata {
         ("vector_width", "a power of two up to 64"),
         ("unroll", "a number from 1 to 64"),
         ("prefetch", "True or False"),
-        ("opt_level", "a number from 1 to 3"),
+        ("opt_level", "a number from 0 to 3, `Os` or `Olatency`"),
     ];
 
-    /// Returns the value of a hint that something reads, `False` as 0 and `True` as 1; `None` if it is not given.
+    /// Returns the optimisation level that the kernel asks for, if it does.
+    pub fn opt_level(&self) -> Option<OptLevel> {
+        let (_, text) = self.hints.iter().rev().find(|(hint, _)| hint == "opt_level")?;
+        OptLevel::from_name(text)
+    }
+
+    /// Returns the value of a hint that something reads, `False` as 0, `True` as 1 and an optimisation level as its
+    /// place among [`OptLevel::ALL`]; `None` if it is not given.
     ///
     /// # Errors
     ///
@@ -193,6 +244,10 @@ impl KernelMetadata {
     pub fn hint(&self, name: &str) -> Result<Option<u32>, &'static str> {
         let Some((_, text)) = self.hints.iter().rev().find(|(hint, _)| hint == name) else { return Ok(None) };
         let Some((_, values)) = Self::HINTS.iter().find(|(hint, _)| *hint == name) else { return Ok(None) };
+        if name == "opt_level" {
+            let level = OptLevel::from_name(text).ok_or(*values)?;
+            return Ok(OptLevel::ALL.iter().position(|&known| known == level).map(|at| at as u32));
+        }
         let number = match &**text {
             "true" => Some(1).filter(|_| name == "prefetch"),
             "false" => Some(0).filter(|_| name == "prefetch"),
@@ -201,7 +256,6 @@ impl KernelMetadata {
         let has = |number: &u32| match name {
             "vector_width" => number.is_power_of_two() && *number <= 64,
             "unroll" => (1..=64).contains(number),
-            "opt_level" => (1..=3).contains(number),
             _ => true,
         };
         number.filter(has).map(Some).ok_or(values)

@@ -95,8 +95,8 @@ fn emit_module<'ctx>(
             *is_optimized = true;
         }
         made.push(match form {
-            Form::Asm | Form::Ptx => target::generate(processor, llvm, true, effort)?,
-            Form::Obj => target::generate(processor, llvm, false, effort)?,
+            Form::Asm | Form::Ptx => target::generate(processor, llvm, true, mode, effort)?,
+            Form::Obj => target::generate(processor, llvm, false, mode, effort)?,
             _ => llvm.print_to_string().to_string().into_bytes(),
         });
     }

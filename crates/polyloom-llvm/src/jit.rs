@@ -8,7 +8,7 @@ use inkwell::llvm_sys::core::LLVMCreateMemoryBufferWithMemoryRangeCopy;
 use inkwell::llvm_sys::error::{LLVMDisposeErrorMessage, LLVMErrorRef, LLVMGetErrorMessage};
 use inkwell::llvm_sys::orc2::lljit::*;
 use inkwell::llvm_sys::orc2::*;
-use polyloom_codegen::{CodegenError, KernelEntry, LoadedCode};
+use polyloom_codegen::{CodegenError, KernelEntry, LoadedCode, LoadedNative, NativeBlockEntry};
 use std::ffi::{CStr, CString, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -106,19 +106,53 @@ impl LoadedCode for JitCode {
 
 /// Links an object file and finds its entry.
 pub(crate) fn load(object: &[u8], entry: &str) -> Result<JitCode, CodegenError> {
+    let (library, [entry]) = load_symbols(object, [entry])?;
+    // SAFETY: the lowering gave the entry this type, and the caller has checked where the object comes from.
+    let entry = unsafe { std::mem::transmute::<usize, KernelEntry>(entry) };
+    Ok(JitCode { entry, _library: library })
+}
+
+/// A native function in executable memory.
+pub(crate) struct NativeJitCode {
+    function: usize,
+    block_entry: NativeBlockEntry,
+    _library: JitLibrary,
+}
+
+impl LoadedNative for NativeJitCode {
+    fn function(&self) -> *const c_void {
+        self.function as *const c_void
+    }
+
+    fn block_entry(&self) -> NativeBlockEntry {
+        self.block_entry
+    }
+}
+
+/// Links an object file with a native function and finds both of its entries.
+pub(crate) fn load_native(object: &[u8], name: &str, block_entry: &str) -> Result<NativeJitCode, CodegenError> {
+    let (library, [function, block_entry]) = load_symbols(object, [name, block_entry])?;
+    // SAFETY: as in `load`.
+    let block_entry = unsafe { std::mem::transmute::<usize, NativeBlockEntry>(block_entry) };
+    Ok(NativeJitCode { function, block_entry, _library: library })
+}
+
+/// Links an object file into a library of its own and finds the addresses of symbols.
+fn load_symbols<const N: usize>(object: &[u8], names: [&str; N]) -> Result<(JitLibrary, [usize; N]), CodegenError> {
     let jit = jit()?;
     let library = JitLibrary::take(jit)?;
-    let entry = CString::new(entry).map_err(|e| CodegenError::new(e.to_string()))?;
+    let mut addresses = [0; N];
     // SAFETY: the object's bytes are copied, and ownership of the buffer passes to the JIT.
     unsafe {
         let buffer =
             LLVMCreateMemoryBufferWithMemoryRangeCopy(object.as_ptr().cast(), object.len(), c"kernel".as_ptr());
         check(LLVMOrcLLJITAddObjectFile(jit.0, library.0, buffer))?;
-        let address = lookup(LLVMOrcLLJITGetExecutionSession(jit.0), library.0, &entry, jit.0)?;
-        // The lowering gave the entry this type, and the caller has checked where the object comes from.
-        let entry = std::mem::transmute::<usize, KernelEntry>(address);
-        Ok(JitCode { entry, _library: library })
+        for (address, name) in addresses.iter_mut().zip(names) {
+            let name = CString::new(name).map_err(|e| CodegenError::new(e.to_string()))?;
+            *address = lookup(LLVMOrcLLJITGetExecutionSession(jit.0), library.0, &name, jit.0)?;
+        }
     }
+    Ok((library, addresses))
 }
 
 /// Describes what a lookup reports, and to whom.

@@ -13,7 +13,8 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{
     CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetMachineOptions, TargetTriple,
 };
-use polyloom_codegen::{CodegenError, vector_bytes};
+use polyloom_codegen::{CodegenError, NativeCpu, vector_bytes};
+use polyloom_ir::OptLevel;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
@@ -29,6 +30,8 @@ pub(crate) const BLOCK_SCOPE: &str = "block";
 pub(crate) struct HostProcessor {
     /// True if it is a GPU, with an address space for each kind of memory and no way to call into the host.
     pub(crate) is_gpu: bool,
+    /// LLVM's name of the platform, unless that is this machine's.
+    pub(crate) triple: Option<String>,
     /// Its name, as `target-cpu` takes it.
     pub(crate) cpu: String,
     /// Its features, as `target-features` takes them.
@@ -54,7 +57,7 @@ impl HostProcessor {
             let has = |name: &str| features.split(',').any(|f| f.strip_prefix('+') == Some(name));
             let vector_bytes = vector_bytes(has);
             let has_half_conversions = !cfg!(target_arch = "x86_64") || has("f16c");
-            Ok(HostProcessor { is_gpu: false, cpu, features, vector_bytes, has_half_conversions })
+            Ok(HostProcessor { is_gpu: false, triple: None, cpu, features, vector_bytes, has_half_conversions })
         };
         HOST.get_or_init(detect).as_ref().map_err(|message| CodegenError::new(message.clone()))
     }
@@ -78,8 +81,45 @@ impl HostProcessor {
         }
         Ok(HostProcessor {
             is_gpu: false,
+            triple: None,
             cpu: name.to_owned(),
             features: String::new(),
+            vector_bytes,
+            has_half_conversions,
+        })
+    }
+
+    /// A kind of processor of a platform, by LLVM's name of that, or of this machine's.
+    ///
+    /// # Errors
+    ///
+    /// When the platform has no such processors, or this build of LLVM no code generator for it.
+    pub(crate) fn kind(triple: Option<&str>, cpu: NativeCpu) -> Result<HostProcessor, CodegenError> {
+        if cpu == NativeCpu::Native && triple.is_none() {
+            return HostProcessor::host().cloned();
+        }
+        let host = TargetMachine::get_default_triple().as_str().to_string_lossy().into_owned();
+        let platform = triple.unwrap_or(&host);
+        let (name, features, vector_bytes, has_half_conversions) = match (platform.split('-').next(), cpu) {
+            (Some("x86_64"), NativeCpu::Baseline) => ("x86-64", "", 16, false),
+            (Some("x86_64"), NativeCpu::Avx2) => ("x86-64-v3", "", 32, true),
+            (Some("x86_64"), NativeCpu::Avx512) => ("x86-64-v4", "", 64, true),
+            (Some("aarch64"), NativeCpu::Baseline | NativeCpu::Neon) => ("generic", "+neon", 16, true),
+            _ => {
+                let message = format!("{platform} has no processors of the kind `{}`", cpu.name());
+                return Err(CodegenError::new(message));
+            }
+        };
+        static INITIALIZE: std::sync::Once = std::sync::Once::new();
+        INITIALIZE.call_once(|| {
+            Target::initialize_x86(&InitializationConfig::default());
+            Target::initialize_aarch64(&InitializationConfig::default());
+        });
+        Ok(HostProcessor {
+            is_gpu: false,
+            triple: Some(platform.to_owned()),
+            cpu: name.to_owned(),
+            features: features.to_owned(),
             vector_bytes,
             has_half_conversions,
         })
@@ -94,6 +134,7 @@ impl HostProcessor {
         INITIALIZE.call_once(|| Target::initialize_nvptx(&InitializationConfig::default()));
         HostProcessor {
             is_gpu: true,
+            triple: None,
             cpu: arch.to_owned(),
             features: format!("+ptx{ptx_version}"),
             vector_bytes: 4,
@@ -114,9 +155,10 @@ impl HostProcessor {
 
     /// A target machine for this processor. It belongs to one thread.
     fn machine(&self, level: OptimizationLevel) -> Result<TargetMachine, CodegenError> {
-        let triple = match self.is_gpu {
-            true => TargetTriple::create("nvptx64-nvidia-cuda"),
-            false => TargetMachine::get_default_triple(),
+        let triple = match (self.is_gpu, &self.triple) {
+            (true, _) => TargetTriple::create("nvptx64-nvidia-cuda"),
+            (false, Some(triple)) => TargetTriple::create(triple),
+            (false, None) => TargetMachine::get_default_triple(),
         };
         let target = Target::from_triple(&triple).map_err(|e| CodegenError::new(e.to_string()))?;
         let options = TargetMachineOptions::new()
@@ -254,7 +296,19 @@ pub(crate) struct OptimizerMode {
     /// True if groups of threads, or the threads of blocks, are vectors already.
     pub(crate) has_groups: bool,
     /// Its optimisation level, unless that is the usual one.
-    pub(crate) level: Option<u32>,
+    pub(crate) level: Option<OptLevel>,
+}
+
+impl OptimizerMode {
+    /// How hard code generation tries: its passes are others than those of the optimiser.
+    fn of_generation(self) -> OptimizationLevel {
+        match self.level {
+            Some(OptLevel::O0) => OptimizationLevel::None,
+            Some(OptLevel::O1) => OptimizationLevel::Less,
+            Some(OptLevel::O3 | OptLevel::Olatency) => OptimizationLevel::Aggressive,
+            Some(OptLevel::O2 | OptLevel::Os) | None => OptimizationLevel::Default,
+        }
+    }
 }
 
 /// Runs the optimiser.
@@ -272,12 +326,14 @@ pub(crate) fn optimize(
             OptimizationEffort::Linear => PASSES_OF_LONG_CODE,
             OptimizationEffort::Full if processor.is_gpu => GPU_PASSES,
             OptimizationEffort::Full => match mode.level {
+                Some(OptLevel::O0) => "default<O0>",
+                Some(OptLevel::Os) => "default<Os>",
                 // Whatever the options say, the names of these pipelines decide whether they look for vectors.
                 _ if mode.leaves_vectors => "default<O1>",
-                Some(1) => "default<O1>",
-                None if mode.has_groups => PASSES_OF_GROUPS,
-                Some(3) => "default<O3>",
-                _ => "default<O2>",
+                Some(OptLevel::O1) => "default<O1>",
+                None | Some(OptLevel::Olatency) if mode.has_groups => PASSES_OF_GROUPS,
+                Some(OptLevel::O3 | OptLevel::Olatency) => "default<O3>",
+                None | Some(OptLevel::O2) => "default<O2>",
             },
         };
         let passes = CString::new(passes).map_err(|e| CodegenError::new(e.to_string()))?;
@@ -301,6 +357,7 @@ pub(crate) fn generate(
     processor: &HostProcessor,
     module: &Module<'_>,
     assembly: bool,
+    mode: OptimizerMode,
     effort: OptimizationEffort,
 ) -> Result<Vec<u8>, LlvmFailure> {
     let write = |machine: &TargetMachine| {
@@ -310,10 +367,11 @@ pub(crate) fn generate(
             false => bytes.as_slice().to_vec(),
         })
     };
-    match effort {
-        OptimizationEffort::Full => with_machine(processor, write),
+    match (effort, mode.of_generation()) {
+        (OptimizationEffort::Full, OptimizationLevel::Default) => with_machine(processor, write),
+        (OptimizationEffort::Full, level) => run_with(processor.machine(level)?, write).0,
         // Code generation has passes of its own, which it runs for code that is to be good.
-        OptimizationEffort::Linear => run_with(processor.machine(OptimizationLevel::None)?, write).0,
+        (OptimizationEffort::Linear, _) => run_with(processor.machine(OptimizationLevel::None)?, write).0,
     }
 }
 

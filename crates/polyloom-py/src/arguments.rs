@@ -50,6 +50,23 @@ pub(crate) fn fill<'py>(
     if args.len() != kernel.arguments().len() {
         return Err(wrong_count(kernel, args.len()));
     }
+    fill_first(py, kernel, device, args, block, kept, written)
+}
+
+/// [`fill`] for the first of a kernel's arguments, as many as there are: the caller fills in the rest.
+///
+/// # Errors
+///
+/// As [`fill`].
+pub(crate) fn fill_first<'py>(
+    py: Python<'py>,
+    kernel: &polyloom::Kernel,
+    device: DeviceId,
+    args: &[Borrowed<'_, 'py, PyAny>],
+    block: &mut ArgBlock,
+    kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
+    written: &mut Writes,
+) -> PyResult<()> {
     if !kernel.has_structs() {
         return fill_leaves(py, kernel, device, args, block, kept, written, |slot| kernel.writes(slot));
     }

@@ -127,7 +127,8 @@ pub(crate) fn device_error(py: Python<'_>, failure: &DeviceFailure) -> PyErr {
     device_exception(py, failure.to_string())
 }
 
-fn device_exception(py: Python<'_>, message: String) -> PyErr {
+/// `polyloom.DeviceError` with this message.
+pub(crate) fn device_exception(py: Python<'_>, message: String) -> PyErr {
     let make = || -> PyResult<PyErr> {
         let class = py.import("polyloom._errors")?.getattr("DeviceError")?;
         Ok(PyErr::from_value(class.call1((message,))?))

@@ -1,8 +1,10 @@
 //! The methods that functions have in Python.
 
 use crate::boundary::guarded;
+use crate::code_forms::emit_error;
 use crate::errors::compile_error;
 use crate::function::{Function, locked};
+use crate::native_function::NativeFunction;
 use crate::session;
 use crate::source_unit::SourceUnit;
 use polyloom::frontend::{FunctionRole, check_function};
@@ -123,6 +125,14 @@ impl Function {
     #[getter(__doc__)]
     fn python_doc(&self) -> Option<&str> {
         self.doc.as_deref()
+    }
+
+    /// The function as a native function: a C function of its values, compiled now, by LLVM. Of overloads it is this one.
+    #[pyo3(name = "function")]
+    fn native_function(&self, py: Python<'_>) -> PyResult<NativeFunction> {
+        let session = session()?;
+        let made = guarded(|| Ok(session.native_function(&self.handle, session.defaults())))?;
+        made.map(NativeFunction::new).map_err(|error| emit_error(py, &error))
     }
 
     /// Runs the function as Python, as static expressions and programs beside kernels do. Of overloads it is the one

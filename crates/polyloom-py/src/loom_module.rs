@@ -21,15 +21,12 @@ pub(crate) struct LoomModule {
 /// The shapes of results, and each launch: its function, its grid if the program says that, and further arguments.
 type BoundLaunches = (Vec<Vec<u64>>, Vec<(usize, Option<Vec<u64>>, Vec<i32>)>);
 
-/// The kernels of a program by the index of their function, and the types of the elements of its results.
-type CompiledStages = (Vec<(usize, Kernel)>, Vec<Py<PyAny>>);
+/// The kernels of a program by the index of their function, the types of the elements of its results, and for each of its
+/// parameters whether a kernel writes it.
+type CompiledStages = (Vec<(usize, Kernel)>, Vec<Py<PyAny>>, Vec<bool>);
 
 /// The fields of a struct with their types.
 type StructFields = Vec<(String, Py<PyAny>)>;
-
-/// Describes a parameter or a result: name, number of axes if it is known to be an array, and whether the program
-/// writes it.
-type ParamFacts = (String, Option<usize>, bool);
 
 impl LoomModule {
     fn program(&self, index: usize) -> PyResult<&LoomProgram> {
@@ -57,13 +54,11 @@ impl LoomModule {
         self.unit.programs().iter().map(facts).collect()
     }
 
-    /// The parameters and the results of a program.
-    fn signature(&self, program: usize) -> PyResult<(Vec<ParamFacts>, Vec<ParamFacts>)> {
+    /// Returns the names of the parameters and of the results of a program.
+    fn signature(&self, program: usize) -> PyResult<(Vec<String>, Vec<String>)> {
         let program = self.program(program)?;
-        let facts = |param: &polyloom::frontend::ProgramParam| {
-            (param.name.to_string(), param.extents.as_ref().map(Vec::len), param.is_written)
-        };
-        Ok((program.params.iter().map(facts).collect(), program.results.iter().map(facts).collect()))
+        let name = |param: &polyloom::frontend::ProgramParam| param.name.to_string();
+        Ok((program.params.iter().map(name).collect(), program.results.iter().map(name).collect()))
     }
 
     /// The device that a program prefers, and whether it runs nowhere else.
@@ -73,12 +68,14 @@ impl LoomModule {
     }
 
     /// The kernels of a program by the index of their function, compiled for arguments of these types, which generic
-    /// parameters take and others ignore, with the types of the elements of results.
+    /// parameters take and others ignore, with the types of the elements of results, and for each parameter whether a kernel
+    /// writes it.
     fn compiled(&self, py: Python<'_>, program: usize, types: Vec<String>) -> PyResult<CompiledStages> {
         let program = self.program(program)?;
         let session = session()?;
         let mut kernels = Vec::new();
         let mut elements = Vec::new();
+        let mut written = vec![false; program.params.len()];
         for index in program.functions() {
             let handle = self.environment.function(index);
             let mut chosen: Vec<ValueType> = Vec::new();
@@ -103,9 +100,12 @@ impl LoomModule {
                 let results = kernel.arguments().iter().skip(program.params.len()).take(program.results.len());
                 elements = results.map(|argument| element_type(py, argument.ty)).collect::<PyResult<_>>()?;
             }
+            for (param, is_written) in program.params.iter().zip(&mut written) {
+                *is_written |= kernel.writes_argument(&param.name);
+            }
             kernels.push((index, Kernel::specialised(kernel)));
         }
-        Ok((kernels, elements))
+        Ok((kernels, elements, written))
     }
 
     /// The structs that the file declares or imports by name, each with its fields; none with arrays in it. `made` is told

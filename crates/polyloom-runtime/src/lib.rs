@@ -18,6 +18,7 @@ pub mod cuda;
 pub mod device;
 pub mod error;
 mod fork;
+pub mod latency;
 mod launch_grid;
 mod launch_options;
 pub mod print;

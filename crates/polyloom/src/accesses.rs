@@ -100,6 +100,15 @@ impl Kernel {
         }
     }
 
+    /// Returns true if no thread of a launch of this shape is seen to access an array outside its extents. The words are
+    /// those of a complete block of this kernel's arguments.
+    #[inline]
+    pub(crate) fn stays_inside(&self, shape: &[u64], words: &[u64]) -> bool {
+        let mut dim = [1; MAX_DIMS];
+        dim[..shape.len()].copy_from_slice(shape);
+        self.verifies_nothing_before() || self.launch_bounds().find_outside(&dim, words).is_none()
+    }
+
     #[cold]
     fn refuse(&self, outside: &OutsideThread, shape: &[u64], args: &ArgBlock) -> Result<(), LaunchError> {
         args.check_complete(self.params())?;

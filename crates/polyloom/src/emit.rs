@@ -6,7 +6,7 @@ use crate::kernel::Kernel;
 use crate::text::TextEmitter;
 use polyloom_codegen::cpp::TextTarget;
 use polyloom_codegen::{ArgFacts, CodeVariant, CodegenError, EmitRequest, Emitter, Form};
-use polyloom_ir::{Arch, check_archs};
+use polyloom_ir::{Arch, check_archs, loop_bounds, timed_promise};
 use polyloom_runtime::{CpuKernel, Tier, VariantInfo, without_fork};
 use std::fmt::Write;
 
@@ -150,10 +150,28 @@ impl Kernel {
         if let [Form::Strategy] = forms
             && let Some(text) = made.first_mut()
         {
+            text.extend_from_slice(self.describe_loop_bounds().as_bytes());
             text.extend_from_slice(describe_measurements(on_cpu, launch_rank).as_bytes());
             text.extend_from_slice(describe_failures(&on_cpu.variants()).as_bytes());
         }
         Ok(made)
+    }
+
+    /// Says in words how often the loops of a kernel run that promises to end in time; empty for others.
+    fn describe_loop_bounds(&self) -> String {
+        let mut text = String::new();
+        let (module, id) = self.module();
+        if timed_promise(&self.function().constraints).is_none() {
+            return text;
+        }
+        for bound in loop_bounds(module, id) {
+            let place = self.sources().locate(module.functions[bound.function].insts[bound.inst].span);
+            let line = place.map_or_else(|| "a loop".to_owned(), |(_, at)| format!("the loop in line {}", at.line));
+            let most = bound.most.as_deref().unwrap_or("any number of");
+            // Formatting into a string does not fail.
+            let _ = writeln!(text, "{line} runs at most {most} times");
+        }
+        text
     }
 
     /// The kernel's code for a GPU, specialised on a variant.

@@ -136,6 +136,13 @@ impl Kernel {
         self.program.written.get(param).copied().unwrap_or(false)
     }
 
+    /// Returns true if it may write the argument of this name, or an array that is a part of it.
+    pub fn writes_argument(&self, argument: &str) -> bool {
+        let is_part =
+            |name: &str| name.strip_prefix(argument).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        self.params().names().iter().enumerate().any(|(param, name)| is_part(name) && self.writes(param))
+    }
+
     /// Returns true if it is launched in blocks of threads: it has barriers, shared memory, warp operations or the
     /// like.
     pub fn needs_blocks(&self) -> bool {

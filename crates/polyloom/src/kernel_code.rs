@@ -4,6 +4,7 @@ use crate::backward::DerivativeMemo;
 use crate::device_code::DeviceKernels;
 use crate::kernel::Kernel;
 use crate::kernel_program::KernelProgram;
+use polyloom_codegen::{ArgFacts, CodeVariant};
 use polyloom_frontend::CompileError;
 use polyloom_ir::{Diagnostic, FloatMode, FuncId, Module};
 use polyloom_passes::analysis::canonical::canonical_hash;
@@ -98,6 +99,7 @@ impl Kernel {
         }
         let (mut prepared, prepared_kernel) = pipeline::prepared(&self.program.module, self.program.id, &options)?;
         let blocks = if self.program.needs_blocks { split_blocks(&mut prepared, prepared_kernel) } else { None };
+        self.check_code(&prepared, prepared_kernel)?;
         let source = KernelSource {
             interpretable,
             hash: canonical_hash(&prepared, prepared_kernel),
@@ -108,6 +110,19 @@ impl Kernel {
             blocks,
         };
         Ok(CpuKernel::new(self.device.clone(), source))
+    }
+
+    /// Holds the machine code of prepared HIR against what the kernel promises of its calls. Without LLVM there is none to
+    /// look at: Cranelift's code calls nothing but the mathematics of [`polyloom_codegen::cranelift`].
+    fn check_code(&self, prepared: &Module, kernel: FuncId) -> Result<(), Vec<Diagnostic>> {
+        let Some(backend) = self.device.backend(Tier::Optimized) else { return Ok(()) };
+        let launch_rank = if self.program.needs_blocks { 1 } else { self.natural_rank() };
+        let variant = CodeVariant::new(launch_rank, ArgFacts::default());
+        match backend.broken_promises(prepared, kernel, &variant) {
+            Ok(broken) if !broken.is_empty() => Err(broken),
+            // What LLVM cannot compile is told by whoever asks for the code.
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// Its HIR as back ends for GPUs get it.

@@ -29,6 +29,7 @@
 //! ```
 
 mod accesses;
+pub mod artifact;
 mod backward;
 mod backward_launch;
 mod bound_launch;
@@ -52,6 +53,8 @@ mod launch;
 mod launch_group;
 mod loom_file;
 mod memo;
+mod native_function;
+mod native_pointer;
 mod plan;
 #[cfg(feature = "planner")]
 pub mod planner;
@@ -61,6 +64,7 @@ mod session;
 mod sim;
 pub mod tensor_op;
 mod text;
+mod value_function;
 
 pub use accesses::{AccessCheck, KernelAccess, OutsideReport};
 pub use backward::{
@@ -84,9 +88,14 @@ pub use gpu_metadata::GpuMetadata;
 pub use kernel::Kernel;
 pub use launch::TrapReport;
 pub use loom_file::read_loom;
+pub use native_function::{NativeCallError, NativeFunction};
+pub use native_pointer::{NativeParameter, NativePointer, NativeResult, NativeType};
 pub use plan::{BoundCopy, HostError, Plan, PlanError, PlanErrorCause, PlanStep};
 pub use polyloom_codegen::cpp::{CppOptions as TextOptions, TextTarget};
-pub use polyloom_codegen::{Backend, CodeVariant, CodegenError, EmitRequest, Emitter, Form, GridShape};
+pub use polyloom_codegen::{
+    Backend, CodeVariant, CodegenError, EmitRequest, Emitter, Form, GridShape, NATIVE_ABI, NativeArgument, NativeArray,
+    NativeParam, NativeReturn, NativeSignature,
+};
 pub use polyloom_frontend as frontend;
 pub use polyloom_frontend::{CompileError, FrontendOptions as Defaults, SourceUnit, ValueType};
 pub use polyloom_graph as graph;
@@ -104,6 +113,7 @@ pub use polyloom_passes::autodiff::{
     AdjointAccess, BackwardNeeds, DerivativeLaunch, DerivativeRequest, LONG_LAUNCH, LaunchArgument, TapeExtent,
 };
 pub use polyloom_ptx as ptx;
+pub use polyloom_runtime::latency;
 pub use polyloom_runtime::sim::queue as sim_queue;
 pub use polyloom_runtime::{
     ArgArray, ArgBlock, ArgError, ArrayLayout, Branch, BranchKind, BufferPool, BufferPoolReport, CodeCache, CpuDevice,

@@ -1,5 +1,6 @@
 //! Tests of the facade and of the workspace as a whole.
 
+mod artifacts;
 mod backward;
 mod bound_launch;
 mod code_bytes;
@@ -7,6 +8,7 @@ mod embedding;
 mod examples;
 mod executor;
 mod fusion_plans;
+mod native_functions;
 #[cfg(feature = "planner")]
 mod planner;
 mod plans;

@@ -54,7 +54,11 @@ impl EngineSet {
         let got = run_unit(session, &written, NAME, program, seed)?;
         match (&expected.done, &got.done) {
             (Ok(()), Ok(())) => compare(".loom", &expected, &got)?,
-            (Err(LaunchError::Trap(_)), Err(LaunchError::Trap(_))) => {}
+            // An index is outside of its array, which the launch finds, or a thread.
+            (
+                Err(LaunchError::Trap(_) | LaunchError::Outside(_)),
+                Err(LaunchError::Trap(_) | LaunchError::Outside(_)),
+            ) => {}
             (Err(error), Ok(())) | (_, Err(error)) => {
                 return Err(Box::new(Disagreement::Failed { engine: ".loom", error: error.clone() }));
             }

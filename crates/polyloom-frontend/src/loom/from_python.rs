@@ -498,6 +498,11 @@ impl LoomWriter {
             }
             Expr::Starred(starred) => format!("*{}", self.expr(&starred.value)?),
             Expr::Call(call) => {
+                if let Expr::Attribute(maker) = &*call.func
+                    && package_member(&maker.value) == Some("types")
+                {
+                    return unsupported("type without a name in an expression");
+                }
                 let function = self.expr(&call.func)?;
                 let mut arguments = Vec::new();
                 for argument in &call.arguments.args {

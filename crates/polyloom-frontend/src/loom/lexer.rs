@@ -60,7 +60,8 @@ impl Lexer<'_> {
     }
 
     fn push(&mut self, kind: TokenKind, start: usize) {
-        let column = self.text.get(self.line_start..start).map_or(0, columns);
+        // Of others it says nothing, and would take time with the square of a line's length.
+        let column = if self.begins_line { self.text.get(self.line_start..start).map_or(0, columns) } else { 0 };
         let token = LoomToken { kind, range: range(start, self.at), begins_line: self.begins_line, column };
         self.lexed.tokens.push(token);
         self.begins_line = false;

@@ -50,8 +50,6 @@ pub struct ProgramParam {
     pub extents: Option<Vec<Option<Extent>>>,
     /// True if its elements are what the program stores there.
     pub is_inferred: bool,
-    /// True if the program writes it.
-    pub is_written: bool,
 }
 
 /// A name for an extent.

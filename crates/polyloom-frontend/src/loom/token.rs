@@ -9,7 +9,7 @@ pub(crate) struct LoomToken {
     pub(crate) range: TextRange,
     /// True if it is the first of its line.
     pub(crate) begins_line: bool,
-    /// The number of columns before it in its line.
+    /// The number of columns before it, if it begins its line; otherwise 0.
     pub(crate) column: u32,
 }
 

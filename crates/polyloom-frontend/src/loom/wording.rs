@@ -48,7 +48,7 @@ fn reworded(text: &str, renamed: &FxHashMap<String, String>) -> String {
             text = text.replace(python, loom);
         }
     }
-    text = text.replace("loom.", "").replace("$.", "").replace("polyloom.", "");
+    text = text.replace("polyloom.", "").replace("loom.", "").replace("$.", "");
     text = in_array_types(&text);
     in_words(&text, renamed)
 }

@@ -80,7 +80,7 @@ mod structure;
 pub use arch::{check_arch, check_archs, check_version, least_arch, least_version};
 pub use constants::check_constants;
 pub use convergence::check_convergence;
-pub use promises::check_promises;
+pub use promises::{LoopBound, check_promises, loop_bounds, timed_promise};
 pub use readonly::check_readonly;
 
 use crate::diagnostic::{Code, Diagnostic};

@@ -119,6 +119,12 @@ impl IrEmitter<'_> {
         }
     }
 
+    /// Keeps a function's symbol within the library that it is linked into.
+    pub(crate) fn hide(&self, function: LlvmFunction) {
+        // SAFETY: the function is alive.
+        unsafe { LLVMSetVisibility(function.value, LLVMVisibility::LLVMHiddenVisibility) }
+    }
+
     /// Starts the function's body: appends its entry block and goes there.
     pub(crate) fn begin(&self, function: LlvmFunction) -> BasicBlock {
         // SAFETY: the function has no body yet.
@@ -133,7 +139,7 @@ impl IrEmitter<'_> {
         Val(unsafe { LLVMGetParam(function.value, index) })
     }
 
-    /// Sets an attribute of LLVM's own on the function (`place` 0xffff_ffff) or on parameter `place - 1`.
+    /// Sets an attribute of LLVM's own on the function (`place` 0xffff_ffff), its result (0) or parameter `place - 1`.
     pub(crate) fn enum_attribute(&self, function: LlvmFunction, place: u32, name: &str) {
         // SAFETY: the name is known to LLVM; kind 0 means that it is not, and is passed over.
         unsafe {
@@ -143,6 +149,12 @@ impl IrEmitter<'_> {
                 LLVMAddAttributeAtIndex(function.value, place, attribute);
             }
         }
+    }
+
+    /// Lets the function's code begin at a multiple of so many bytes.
+    pub(crate) fn set_function_align(&self, function: LlvmFunction, bytes: u32) {
+        // SAFETY: the function is alive, and the number is a power of two.
+        unsafe { LLVMSetAlignment(function.value, bytes) }
     }
 
     /// Sets a target-dependent attribute on the function.

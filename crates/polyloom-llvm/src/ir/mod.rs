@@ -19,7 +19,7 @@ use inkwell::llvm_sys::debuginfo::{LLVMMetadataReplaceAllUsesWith, LLVMTemporary
 use inkwell::llvm_sys::prelude::*;
 use inkwell::llvm_sys::{
     LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMInlineAsmDialect, LLVMIntPredicate, LLVMLinkage, LLVMRealPredicate,
-    LLVMTypeKind,
+    LLVMTypeKind, LLVMVisibility,
 };
 use inkwell::module::Module;
 use polyloom_ir::Scalar;

@@ -14,7 +14,7 @@ use crate::target::HostProcessor;
 use cranelift_entity::SecondaryMap;
 use polyloom_codegen::{CodegenError, function_name};
 use polyloom_ir::analysis::uniformity::{Uniformity, UniformityContext, ValueShape};
-use polyloom_ir::{FuncId, Function, Inst, Op, Value};
+use polyloom_ir::{FuncId, Function, Inst, Op, OptLevel, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::ffi::CString;
@@ -23,6 +23,26 @@ use std::ffi::CString;
 #[derive(Default)]
 pub(crate) struct CompiledCallees {
     functions: FxHashMap<(FuncId, u32), LlvmFunction>,
+    level: Option<OptLevel>,
+    /// True if the kernel promises that nothing in it is called.
+    inlines_all: bool,
+}
+
+impl CompiledCallees {
+    /// No functions yet, of this kernel.
+    pub(crate) fn of(kernel: &Function) -> CompiledCallees {
+        let inlines_all = kernel.constraints.inline_always || kernel.opt_level() == Some(OptLevel::Olatency);
+        CompiledCallees { level: kernel.opt_level(), inlines_all, ..CompiledCallees::default() }
+    }
+
+    /// True if calls of a function of so many instructions are to be replaced by its code.
+    fn inlines(&self, n_insts: usize) -> bool {
+        match self.level {
+            _ if self.inlines_all => true,
+            Some(OptLevel::O0 | OptLevel::Os) => false,
+            _ => n_insts <= INLINE_LIMIT,
+        }
+    }
 }
 
 /// Adds the attributes that every function of a module has: the host's instructions, in its widest registers.
@@ -111,7 +131,7 @@ impl FunctionLowering<'_, '_> {
         ir.set_fast_call(function);
         if func.constraints.inline_never {
             ir.enum_attribute(function, FUNCTION, "noinline");
-        } else if func.insts.len() <= INLINE_LIMIT {
+        } else if self.callees.inlines(func.insts.len()) {
             ir.enum_attribute(function, FUNCTION, "alwaysinline");
         }
         self.callees.functions.insert((id, lanes), function);

@@ -11,6 +11,7 @@ use super::control_frame::MergeEdge;
 use super::control_frame::ReturnTarget;
 use super::full_blocks::FullBlocks;
 use super::indices;
+use super::line_table::{LineTable, SpanNumbers};
 use super::memory::ArrayArg;
 use super::prefetch::{self, Offsets};
 use super::reciprocals::find_divisions_by_invariants;
@@ -22,7 +23,7 @@ use crate::target::{HostProcessor, OptimizerMode};
 use cranelift_entity::SecondaryMap;
 use polyloom_codegen::{ArgFacts, ArgLayout, CodeVariant, CodegenError, SiteTable};
 use polyloom_ir::analysis::uniformity::Uniformity;
-use polyloom_ir::{FloatMode, FuncId, Function, Inst, MAX_DIMS, Module, Value};
+use polyloom_ir::{FloatMode, FuncId, Function, Inst, MAX_DIMS, Module, OptLevel, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::ffi::CString;
@@ -53,23 +54,46 @@ pub(crate) fn lower_kernel(
     id: FuncId,
     variant: &CodeVariant,
     name: &str,
+    places: Option<&SpanNumbers>,
 ) -> Result<OptimizerMode> {
-    let func = &module.functions[id];
-    let Strategy { uniformity, rank, width, parallel, copied } = Strategy::of(module, id, variant, processor);
-    let lanes = width.lanes;
-    let parallel: Vec<(Inst, u32)> = parallel.into_iter().map(|(inst, width)| (inst, width.lanes)).collect();
     let name = CString::new(name.replace('\0', "_")).map_err(|e| CodegenError::new(e.to_string()))?;
     let (ptr, wide) = (ir.ptr(), ir.int(64));
     let function = ir.add_function(&name, &[ptr, ptr, wide, wide], ir.void(), false);
+    let callees = &mut CompiledCallees::of(&module.functions[id]);
+    lower_kernel_as(ir, processor, module, id, variant, function, callees, places)
+}
+
+/// Lowers a kernel as the body of a function that has been added to the module, of type [`polyloom_codegen::KernelEntry`].
+/// Where `places` is given, instructions name places by their numbers there.
+#[expect(clippy::too_many_arguments, reason = "a kernel, its variant, and where its code goes")]
+pub(crate) fn lower_kernel_as(
+    ir: &IrEmitter<'_>,
+    processor: &HostProcessor,
+    module: &Module,
+    id: FuncId,
+    variant: &CodeVariant,
+    function: LlvmFunction,
+    callees: &mut CompiledCallees,
+    places: Option<&SpanNumbers>,
+) -> Result<OptimizerMode> {
+    let func = &module.functions[id];
+    let level = func.opt_level();
+    let Strategy { uniformity, rank, width, parallel, copied } = Strategy::of(module, id, variant, processor);
+    let lanes = width.lanes;
+    let parallel: Vec<(Inst, u32)> = parallel.into_iter().map(|(inst, width)| (inst, width.lanes)).collect();
     calls::set_attributes(ir, processor, function);
+    set_level(ir, processor, function, level);
+    let lines = places.map(|places| LineTable::of_numbers(ir, places, function, &func.name));
     for attribute in ["noalias", "readonly", "nonnull"] {
         ir.enum_attribute(function, 1, attribute);
     }
     ir.begin(function);
     let [args, context, begin, end] = [0, 1, 2, 3].map(|i| ir.param(function, i));
-    let mut callees = CompiledCallees::default();
     ir.set_fast_math(fast_math(func.metadata.float_mode));
     let (params, arrays) = KernelArguments::Block { args, layout: ArgLayout::of(func) }.load(ir, func, variant)?;
+    if func.constraints.critical_path {
+        prefetch::emit_at_entry(ir, func, &arrays);
+    }
     let used = calls::used_values(func);
     let indexes = indices::index_values(func);
     let by_invariants = find_divisions_by_invariants(func, true);
@@ -100,7 +124,7 @@ pub(crate) fn lower_kernel(
         streams: &streams,
         totals: &[],
         rank,
-        lines: None,
+        lines: lines.as_ref(),
     };
     let totals = unit.totals();
     // Sums over a launch have a lane for each of a group's.
@@ -108,26 +132,54 @@ pub(crate) fn lower_kernel(
     let unit = BodyUnit { totals: &totals, masked_lanes, ..unit };
     let private = unit.private_arrays(&copied);
     if private.is_empty() {
-        unit.emit_row_loop(&mut callees, context, begin, end, &[])?;
+        unit.emit_row_loop(callees, context, begin, end, &[])?;
     } else {
         let (copied, shared) = (ir.block(c"copied"), ir.block(c"shared"));
         ir.cond_br(unit.is_worth_copying(&private, ir.sub(end, begin)), copied, shared);
         ir.switch_to(copied);
         let arrays = unit.with_copies(&private);
-        BodyUnit { arrays: &arrays, ..unit }.emit_row_loop(&mut callees, context, begin, end, &private)?;
+        BodyUnit { arrays: &arrays, ..unit }.emit_row_loop(callees, context, begin, end, &private)?;
         ir.switch_to(shared);
-        unit.emit_row_loop(&mut callees, context, begin, end, &[])?;
+        unit.emit_row_loop(callees, context, begin, end, &[])?;
     }
     ir.set_fast_math(0);
-    let level = func.metadata.hint("opt_level").unwrap_or_default();
+    if let Some(lines) = lines {
+        lines.finish(ir);
+    }
     // LLVM's vectoriser leaves loops with vectors alone, as those of groups are.
     let leaves_vectors = lanes == 1 && loop_vectorizer::exceeds_vectorizer_budget(module, func);
     Ok(OptimizerMode {
         leaves_vectors,
         has_groups: lanes > 1 || func.metadata.by_block,
-        interleaves: lanes == 1 && !leaves_vectors,
+        // The first iterations of an interleaved loop wait for elements that a short one does not have.
+        interleaves: lanes == 1 && !leaves_vectors && level != Some(OptLevel::Olatency),
         level,
     })
+}
+
+/// Bytes that hot loops and their functions begin at a multiple of: no iteration of a short one crosses more lines of
+/// instructions than it must.
+pub(super) fn loop_alignment(processor: &HostProcessor, level: Option<OptLevel>) -> Option<u32> {
+    (level == Some(OptLevel::Olatency) && !processor.is_gpu).then(|| processor.vector_bytes.clamp(32, 64))
+}
+
+/// Tells LLVM what the level asks of a function.
+pub(super) fn set_level(
+    ir: &IrEmitter<'_>,
+    processor: &HostProcessor,
+    function: LlvmFunction,
+    level: Option<OptLevel>,
+) {
+    match level {
+        Some(OptLevel::Os) => ir.enum_attribute(function, FUNCTION, "optsize"),
+        Some(OptLevel::Olatency) => {
+            ir.enum_attribute(function, FUNCTION, "hot");
+            if let Some(bytes) = loop_alignment(processor, level) {
+                ir.set_function_align(function, bytes);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The flags of floating-point instructions in this mode.

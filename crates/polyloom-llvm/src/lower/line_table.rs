@@ -1,4 +1,4 @@
-//! Line information: `.loc` directives that tie PTX to lines of the kernel's source.
+//! Line information: `.loc` directives that tie PTX, and calls in code of the CPU, to lines of the kernel's source.
 //!
 //! Only the directives, no description of variables: code is optimised as without them.
 
@@ -40,10 +40,21 @@ unsafe extern "C" {
     ) -> LLVMMetadataRef;
 }
 
+/// Places in the source by number, in place of lines: for code whose sources are not at hand.
+pub(crate) type SpanNumbers = RefCell<Vec<Span>>;
+
+/// What the lines of a table are.
+enum LineSource<'a> {
+    /// Lines of files.
+    Files(&'a SourceMap),
+    /// Numbers of places, from 1.
+    Numbers(&'a SpanNumbers),
+}
+
 /// The line table of a kernel being lowered.
 pub(crate) struct LineTable<'a> {
     builder: LLVMDIBuilderRef,
-    sources: &'a SourceMap,
+    source: LineSource<'a>,
     subprogram: LLVMMetadataRef,
     /// The place where lines of each file belong: inside the kernel.
     scopes: RefCell<Vec<(FileId, LLVMMetadataRef)>>,
@@ -67,7 +78,28 @@ impl<'a> LineTable<'a> {
         span: Span,
     ) -> Option<LineTable<'a>> {
         let (path, position) = sources.locate(span)?;
-        let line = position.line as c_uint;
+        let first = (path, position.line as c_uint, span.file);
+        Some(LineTable::begin(ir, LineSource::Files(sources), function, name, first))
+    }
+
+    /// A table whose lines are numbers of places, to which it adds those that it meets.
+    pub(crate) fn of_numbers(
+        ir: &IrEmitter<'_>,
+        numbers: &'a SpanNumbers,
+        function: LlvmFunction,
+        name: &str,
+    ) -> LineTable<'a> {
+        LineTable::begin(ir, LineSource::Numbers(numbers), function, name, ("places", 1, Span::NONE.file))
+    }
+
+    /// A table of a function that begins at this line.
+    fn begin(
+        ir: &IrEmitter<'_>,
+        source: LineSource<'a>,
+        function: LlvmFunction,
+        name: &str,
+        (path, line, file_id): (&str, c_uint, FileId),
+    ) -> LineTable<'a> {
         // SAFETY: the builder is disposed of when the table is dropped, before the module; all strings are copied.
         unsafe {
             let builder = LLVMCreateDIBuilder(ir.module());
@@ -102,13 +134,17 @@ impl<'a> LineTable<'a> {
                 builder, file, name.0, name.1, name.0, name.1, file, line, ty, 0, 1, line, 0, 1 as c_int,
             );
             LLVMSetSubprogram(function.value(), subprogram);
-            Some(LineTable { builder, sources, subprogram, scopes: RefCell::new(vec![(span.file, subprogram)]) })
+            LineTable { builder, source, subprogram, scopes: RefCell::new(vec![(file_id, subprogram)]) }
         }
     }
 
     /// Says that the instructions to come are for this place.
     pub(crate) fn at(&self, ir: &IrEmitter<'_>, span: Span) {
-        let Some((path, position)) = self.sources.locate(span) else { return };
+        let sources = match self.source {
+            LineSource::Files(sources) => sources,
+            LineSource::Numbers(numbers) => return self.at_number(ir, numbers, span),
+        };
+        let Some((path, position)) = sources.locate(span) else { return };
         let mut scopes = self.scopes.borrow_mut();
         let known = scopes.iter().find(|(file, _)| *file == span.file).map(|&(_, scope)| scope);
         // SAFETY: the builder is alive, and so are the scopes, which it made.
@@ -121,6 +157,21 @@ impl<'a> LineTable<'a> {
             });
             let (line, column) = (position.line as c_uint, position.column as c_uint);
             let location = LLVMDIBuilderCreateDebugLocation(ir.context(), line, column, scope, null_mut());
+            LLVMSetCurrentDebugLocation2(ir.builder(), location);
+        }
+    }
+
+    /// Says that the instructions to come are for a place, by its number.
+    fn at_number(&self, ir: &IrEmitter<'_>, numbers: &SpanNumbers, span: Span) {
+        let mut numbers = numbers.borrow_mut();
+        let at = numbers.iter().position(|known| *known == span).unwrap_or_else(|| {
+            numbers.push(span);
+            numbers.len() - 1
+        });
+        // SAFETY: builder and scope are alive.
+        unsafe {
+            let line = at as c_uint + 1;
+            let location = LLVMDIBuilderCreateDebugLocation(ir.context(), line, 1, self.subprogram, null_mut());
             LLVMSetCurrentDebugLocation2(ir.builder(), location);
         }
     }

@@ -5,6 +5,7 @@
 //! taken from each lane when it leaves.
 
 use super::control_frame::{ControlFrame, MergeEdge};
+use super::entry::loop_alignment;
 use super::loop_state::{LoopCounter, LoopState};
 use super::values::CarriedKind;
 use super::{ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep};
@@ -12,7 +13,7 @@ use crate::ir::*;
 use polyloom_codegen::CodegenError;
 use polyloom_ir::op::OpEffect;
 use polyloom_ir::{Inst, Op, Region};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 impl FunctionLowering<'_, '_> {
     pub(crate) fn for_range(&mut self, inst: Inst) -> Result<RegionFlow> {
@@ -365,17 +366,22 @@ impl FunctionLowering<'_, '_> {
             self.func.regions[region].insts.iter().all(|&inner| self.func.insts[inner].regions.is_empty())
         });
         let unroll = self.func.metadata.hint("unroll").unwrap_or_default();
-        match unroll.filter(|_| is_innermost && !self.arith.processor.is_gpu) {
-            Some(1) => self.ir.br_back(state.header, &[("llvm.loop.unroll.disable", None)]),
-            Some(n) => self.ir.br_back(state.header, &[("llvm.loop.unroll.count", Some(n))]),
-            None if self.runs_iterations_as_lanes(state.inst) => {
-                self.ir.br_back(state.header, &super::loop_forms::AS_LANES)
-            }
-            None if let Some(n) = self.unrolling_on_gpu(state.inst).filter(|_| is_innermost) => {
-                self.ir.br_back(state.header, &[("llvm.loop.unroll.count", Some(n))])
-            }
-            None if is_ragged => self.ir.br_back(state.header, &[("llvm.loop.unroll.runtime.disable", None)]),
-            None => self.ir.br(state.header),
+        let align = loop_alignment(self.arith.processor, self.func.opt_level());
+        let mut options: SmallVec<[(&str, Option<u32>); 4]> =
+            match unroll.filter(|_| is_innermost && !self.arith.processor.is_gpu) {
+                Some(1) => smallvec![("llvm.loop.unroll.disable", None)],
+                Some(n) => smallvec![("llvm.loop.unroll.count", Some(n))],
+                None if self.runs_iterations_as_lanes(state.inst) => super::loop_forms::AS_LANES.into_iter().collect(),
+                None if let Some(n) = self.unrolling_on_gpu(state.inst).filter(|_| is_innermost) => {
+                    smallvec![("llvm.loop.unroll.count", Some(n))]
+                }
+                None if is_ragged => smallvec![("llvm.loop.unroll.runtime.disable", None)],
+                None => SmallVec::new(),
+            };
+        options.extend(align.map(|bytes| ("llvm.loop.align", Some(bytes))));
+        match options.is_empty() {
+            true => self.ir.br(state.header),
+            false => self.ir.br_back(state.header, &options),
         }
         for (carried, value) in state.carried.iter().zip(values) {
             self.ir.add_incoming(carried.phi, value, from);

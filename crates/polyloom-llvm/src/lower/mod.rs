@@ -49,6 +49,7 @@ mod loop_state;
 mod loop_vectorizer;
 mod loops;
 mod memory;
+mod native;
 mod parallel;
 mod prefetch;
 mod private_arrays;
@@ -66,7 +67,8 @@ mod values;
 mod width;
 
 pub(crate) use entry::{GroupThread, lower_kernel};
-pub(crate) use line_table::LineTable;
+pub(crate) use line_table::{LineTable, SpanNumbers};
+pub(crate) use native::lower_native;
 pub(crate) use strategy::Strategy;
 pub(crate) use value_rep::{ExecMask, RegionFlow, Reps, ValueRep};
 pub(crate) use {

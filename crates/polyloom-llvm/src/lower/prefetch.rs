@@ -8,7 +8,7 @@
 use super::entry::GroupThread;
 use super::memory::ArrayArg;
 use crate::ir::*;
-use polyloom_ir::analysis::affine::AffineSum;
+use polyloom_ir::analysis::affine::{AffineSum, AffineTerm};
 use polyloom_ir::op::OpEffect;
 use polyloom_ir::{Function, Op, Region, Value, ValueDef};
 use rustc_hash::FxHashSet;
@@ -88,13 +88,64 @@ fn offsets(func: &Function, indices: &[Value], rank: u8) -> Option<Offsets> {
 }
 
 fn offset(func: &Function, index: Value, axis: u8) -> Option<i64> {
-    let select = match func.values[index].def {
-        ValueDef::Result(inst, _) => Some(&func.insts[inst]).filter(|data| data.op == Op::Select),
-        _ => None,
-    };
-    // An index that may count from the end is mostly one that does not.
-    let plain = select.map_or(index, |select| select.operands[2]);
-    AffineSum::of(func, plain).distance(axis)
+    AffineSum::of(func, plain_index(func, index)).distance(axis)
+}
+
+/// Lines from the beginning of an array that a function on the critical path asks for when it is entered.
+const LINES_AT_ENTRY: i64 = 2;
+
+/// The array parameters that loops read at indices that are sums of multiples of what they count: code on the critical
+/// path asks for the first lines of all of them at once, where the loops would come to one after the other.
+pub(super) fn read_in_loops(func: &Function) -> Vec<usize> {
+    let mut found = Vec::new();
+    func.walk(func.body, &mut |_, data| {
+        for &region in data.regions.iter().filter(|_| data.op == Op::ForRange) {
+            let Some(&counter) = func.regions[region].params.first() else { continue };
+            func.walk(region, &mut |_, inner| {
+                let Some((&array, indices)) = inner.operands.split_first().filter(|_| inner.op == Op::ArrayLoad) else {
+                    return;
+                };
+                let counts = |&index: &Value| {
+                    let sum = AffineSum::of(func, plain_index(func, index));
+                    sum.terms.iter().any(|&(term, _)| term == AffineTerm::Value(counter))
+                };
+                if let Some(param) = func.param_index(array)
+                    && indices.iter().any(counts)
+                    && !found.contains(&param)
+                {
+                    found.push(param);
+                }
+            });
+        }
+    });
+    found
+}
+
+/// Asks for the first lines of the arrays that loops go through, unless the hint `prefetch` says not to.
+pub(super) fn emit_at_entry(ir: &IrEmitter<'_>, func: &Function, arrays: &[Option<ArrayArg>]) {
+    if func.metadata.hint("prefetch") == Ok(Some(0)) {
+        return;
+    }
+    for array in read_in_loops(func).into_iter().filter_map(|param| arrays[param].as_ref()) {
+        for line in 0..LINES_AT_ENTRY {
+            ask_for(ir, ir.offset(ir.int(8), array.pointer, ir.i64_const(line * LINE)));
+        }
+    }
+}
+
+/// Asks for a line, to read it, in all caches.
+fn ask_for(ir: &IrEmitter<'_>, pointer: Val) {
+    let narrow = |bits: u64| ir.int_const(ir.int(32), bits);
+    let (to_read, into_all_caches, data) = (narrow(0), narrow(3), narrow(1));
+    ir.intrinsic("llvm.prefetch", &[ir.ptr()], &[pointer, to_read, into_all_caches, data]);
+}
+
+/// An index that may count from the end is mostly one that does not.
+fn plain_index(func: &Function, index: Value) -> Value {
+    match func.values[index].def {
+        ValueDef::Result(inst, _) if func.insts[inst].op == Op::Select => func.insts[inst].operands[2],
+        _ => index,
+    }
 }
 
 /// Returns true if a condition is computed from thread coordinates, parameters and extents alone, so that neighbouring
@@ -130,10 +181,7 @@ pub(super) fn emit(ir: &IrEmitter<'_>, thread: &GroupThread, lanes: u32, array: 
         let index = ir.add(coordinate, ir.i64_const(offset));
         pointer = ir.offset(byte, pointer, ir.mul(index, stride));
     }
-    let narrow = |bits: u64| ir.int_const(ir.int(32), bits);
     for line in 0..n_lines {
-        let ahead = ir.offset(byte, pointer, ir.i64_const(DISTANCE + line * LINE));
-        let (to_read, into_all_caches, data) = (narrow(0), narrow(3), narrow(1));
-        ir.intrinsic("llvm.prefetch", &[ir.ptr()], &[ahead, to_read, into_all_caches, data]);
+        ask_for(ir, ir.offset(byte, pointer, ir.i64_const(DISTANCE + line * LINE)));
     }
 }

@@ -3,13 +3,15 @@
 //! Design: `docs/design/cpu-strategies.md`.
 
 use super::calls::used_values;
+use super::entry::loop_alignment;
+use super::prefetch::read_in_loops;
 use super::private_copies::find_private_params;
 use super::row_tiles::tiled_accesses;
 use super::width::{GroupWidth, WidthRequest};
 use crate::target::HostProcessor;
 use polyloom_codegen::CodeVariant;
 use polyloom_ir::analysis::uniformity::{ThreadScope, Uniformity, UniformityContext};
-use polyloom_ir::{FuncId, Function, Inst, MAX_DIMS, Module, Op, SourceMap};
+use polyloom_ir::{FuncId, Function, Inst, MAX_DIMS, Module, Op, OptLevel, SourceMap};
 use std::fmt::Write;
 
 /// The choices for one variant of a kernel.
@@ -98,6 +100,12 @@ impl Strategy {
         if self.width.lanes > 1 || self.parallel.iter().any(|(_, width)| width.lanes > 1) {
             text.push_str(&self.tiled_rows(module, func, variant));
         }
+        if let Some(level) = func.opt_level() {
+            let _ = writeln!(text, "optimisation level {}", level.name());
+        }
+        if func.opt_level() == Some(OptLevel::Olatency) {
+            text.push_str(&describe_latency(func, processor));
+        }
         for &(param, op) in &self.copied {
             let name = name_of(func, param);
             let _ = writeln!(
@@ -108,6 +116,23 @@ impl Strategy {
         }
         text
     }
+}
+
+/// What the level for the shortest delay brings, in words.
+fn describe_latency(func: &Function, processor: &HostProcessor) -> String {
+    let align = loop_alignment(processor, func.opt_level()).unwrap_or_default();
+    let mut text = format!(
+        "  every function inlined; hot code, with loops at multiples of {align} bytes; no stack protector\n  \
+         instructions of {} in vectors of {} bytes; numbers that are denormal are kept, as the processor has them\n",
+        processor.cpu, processor.vector_bytes
+    );
+    let is_asked = func.constraints.critical_path && func.metadata.hint("prefetch") != Ok(Some(0));
+    let arrays: Vec<String> =
+        read_in_loops(func).into_iter().map(|param| format!("`{}`", name_of(func, param))).collect();
+    if is_asked && !arrays.is_empty() {
+        let _ = writeln!(text, "  the first lines of {} are asked for on entry (prefetch)", arrays.join(", "));
+    }
+    text
 }
 
 fn name_of(func: &Function, param: usize) -> &str {

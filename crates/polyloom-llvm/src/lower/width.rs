@@ -9,7 +9,7 @@ use polyloom_codegen::CodeVariant;
 use polyloom_ir::analysis::affine::{AffineSum, AffineTerm};
 use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};
 use polyloom_ir::op::OpGroup;
-use polyloom_ir::{Function, Imm, Inst, Module, Op, Region, Scalar, Value, ValueDef};
+use polyloom_ir::{Function, Imm, Inst, Module, Op, OptLevel, Region, Scalar, Value, ValueDef};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
@@ -64,6 +64,9 @@ impl WidthRequest<'_> {
         if let Ok(Some(lanes)) = func.metadata.hint("vector_width") {
             return GroupWidth::fixed(lanes);
         }
+        if runs_one_by_one(func) {
+            return GroupWidth::ONE;
+        }
         let width = self.of_region(func.body, u32::MAX);
         // Whoever gives hints steers the choice, and an order that shows would show which candidate ran.
         let is_open = func.metadata.hints.is_empty() && !order_shows(module, func);
@@ -80,6 +83,7 @@ impl WidthRequest<'_> {
         // More lanes than a row of the block has would idle.
         let most = func.metadata.workgroup_size.map_or(u32::MAX, |[x, ..]| 1 << x.max(1).ilog2());
         let hint = func.metadata.hint("vector_width").unwrap_or_default();
+        let hint = hint.or(runs_one_by_one(func).then_some(1));
         func.walk(func.body, &mut |inst, data| {
             if data.imm == Imm::Parallel {
                 let hinted = hint.map(GroupWidth::fixed);
@@ -127,6 +131,11 @@ impl WidthRequest<'_> {
         let is_close = cost.alone.max(cost.in_group) <= CLOSE * cost.alone.min(cost.in_group);
         GroupWidth { lanes, cost: Some(cost), rival: (is_close && lanes != rival).then_some(rival) }
     }
+}
+
+/// Returns true if the level asks for code as it is written, or short: groups have the body twice.
+fn runs_one_by_one(func: &Function) -> bool {
+    matches!(func.opt_level(), Some(OptLevel::O0 | OptLevel::Os))
 }
 
 /// Returns true if a thread may wait until another has updated something: in step, the other would wait for it.

@@ -4,6 +4,7 @@ mod candidates;
 mod code;
 mod conformance;
 mod gpu;
+mod latency;
 mod ops;
 #[path = "../../../polyloom-ptx/tests/ptxas.rs"]
 mod ptxas;

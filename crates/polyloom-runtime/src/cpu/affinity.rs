@@ -1,23 +1,24 @@
-//! The cores that a kernel's launches may run on: `cpu_affinity` of its decorator.
+//! The cores that a kernel may run on: `cpu_affinity` of its decorator.
 //!
-//! Whoever takes part in such a launch is confined to the cores while it does, and gets back the ones it had.
+//! Whoever takes part in a launch of such a kernel is confined to the cores while it does, and gets back the ones it had. A
+//! measurement of calls is confined to one core.
 
 use std::io;
 
 /// Confines this thread to some cores until it is dropped.
-pub(super) struct AffinityGuard {
+pub struct AffinityGuard {
     #[cfg(target_os = "linux")]
     before: libc::cpu_set_t,
 }
 
 #[cfg(target_os = "linux")]
 impl AffinityGuard {
-    /// Confines this thread.
+    /// Confines this thread to the cores.
     ///
     /// # Errors
     ///
     /// The system's, where the process may run on none of the cores.
-    pub(super) fn to(cores: &[u32]) -> io::Result<AffinityGuard> {
+    pub fn to(cores: &[u32]) -> io::Result<AffinityGuard> {
         // SAFETY: a set of cores is plain bits, all of which may be zero.
         let (mut before, mut set): (libc::cpu_set_t, libc::cpu_set_t) = unsafe { std::mem::zeroed() };
         for &core in cores.iter().filter(|&&core| core < libc::CPU_SETSIZE as u32) {
@@ -43,7 +44,30 @@ impl Drop for AffinityGuard {
 
 #[cfg(not(target_os = "linux"))]
 impl AffinityGuard {
-    pub(super) fn to(_: &[u32]) -> io::Result<AffinityGuard> {
+    /// Confines this thread to the cores, which this system cannot.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn to(_: &[u32]) -> io::Result<AffinityGuard> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
+}
+
+/// The cores that this thread may run on; empty where the system does not tell.
+#[cfg(target_os = "linux")]
+pub fn allowed_cores() -> Vec<u32> {
+    // SAFETY: a set of cores is plain bits, all of which may be zero.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set has the size that is given.
+    let is_known = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } == 0;
+    // SAFETY: every core asked for is within the set.
+    let is_allowed = |core: &u32| is_known && unsafe { libc::CPU_ISSET(*core as usize, &set) };
+    (0..libc::CPU_SETSIZE as u32).filter(is_allowed).collect()
+}
+
+/// The cores that this thread may run on; empty, because the system does not tell.
+#[cfg(not(target_os = "linux"))]
+pub fn allowed_cores() -> Vec<u32> {
+    Vec::new()
 }

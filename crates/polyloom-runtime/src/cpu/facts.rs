@@ -237,6 +237,11 @@ impl KernelParams {
     pub fn dense_facts(&self) -> ArgFacts {
         FactPlan::of_params(self).facts(FactKey::DENSE)
     }
+
+    /// Returns what holds of all arrays: the extents of their elements' components.
+    pub fn general_facts(&self) -> ArgFacts {
+        FactPlan::of_params(self).facts(FactKey::default())
+    }
 }
 
 /// The dimensions that a parameter has in its source, which are 0 for one that is no array.

@@ -17,8 +17,8 @@ use crate::error::LaunchError;
 use crate::fork::{PerProcess, without_fork};
 use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{ArgFacts, CodeObject, CodeVariant, CodegenError, KernelEntry, LoadedCode, SiteTable};
-use polyloom_ir::FloatMode;
 use polyloom_ir::interp::Interpreter;
+use polyloom_ir::{FloatMode, OptLevel};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -83,6 +83,8 @@ pub(crate) struct KernelInner {
     pub(crate) cost: ThreadCost,
     /// True if it is short enough for the optimised tier: see [`MAX_OPTIMIZED_INSTS`].
     is_small: bool,
+    /// True if its first launch is to be as fast as the others, so that it waits for optimised code.
+    is_critical: bool,
     /// True if launches of few threads take no longer than their number says, run on any core, and print nothing.
     pub(crate) may_be_short: bool,
     /// True if all candidates give the same bits, so that chunks of one launch may run different ones.
@@ -164,6 +166,7 @@ impl CpuKernel {
             cores: kernel.constraints.cpu_affinity.as_slice().into(),
             cost,
             is_small: source.prepared.functions.values().map(|f| f.insts.len()).sum::<usize>() <= MAX_OPTIMIZED_INSTS,
+            is_critical: kernel.opt_level() == Some(OptLevel::Olatency),
             plan: if is_quick { plan.without_extents() } else { plan },
             variants: [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_VARIANTS],
             interpreter: PerProcess::new(),
@@ -411,6 +414,9 @@ impl KernelInner {
     fn build_first(&self, variant: &CodeVariant) -> Result<BuiltCode, CodegenError> {
         match self.device.policy() {
             TierPolicy::Always(tier) => self.build_measured(variant, tier),
+            TierPolicy::Automatic if self.is_critical && self.device.backend(Tier::Optimized).is_some() => {
+                self.build_measured(variant, Tier::Optimized)
+            }
             TierPolicy::Automatic => {
                 let general = CodeVariant { facts: self.plan.facts(FactKey::default()), ..variant.clone() };
                 match self.build(&general, Tier::Quick) {

@@ -216,7 +216,6 @@ impl<'a> FileElaboration<'a> {
                 name: result.name.name.as_str().into(),
                 extents: Some(result.extents),
                 is_inferred: result.declared.is_none(),
-                is_written: true,
             })
             .collect();
         if let Some(kind) = &kind
@@ -242,16 +241,9 @@ impl<'a> FileElaboration<'a> {
 
     fn program_param(&mut self, function: &FunctionItem, param: &Param) -> ProgramParam {
         let name = &param.name.name;
-        let mut is_written = false;
         let mut n_indices: Option<usize> = None;
         let mut is_array_use = false;
         walk_block(&function.body, &mut |statement| {
-            let targets: Vec<&Expr> = match &statement.kind {
-                StmtKind::Assign { targets, .. } => targets.iter().collect(),
-                StmtKind::Update { target, .. } => vec![target],
-                _ => Vec::new(),
-            };
-            is_written |= targets.iter().any(|target| super::root_of(target) == Some(name));
             for expr in expressions_of(statement) {
                 walk_expr(expr, &mut |part| match &part.kind {
                     ExprKind::Index(of, indices) if of.as_name() == Some(name) => {
@@ -260,14 +252,12 @@ impl<'a> FileElaboration<'a> {
                     ExprKind::Member(of, _) if of.as_name() == Some(name) => is_array_use = true,
                     ExprKind::Call { function, arguments, .. } => {
                         let called = function.as_name().unwrap_or_default();
-                        let writes = self.made.writes.get(called);
                         for (index, argument) in arguments.iter().enumerate() {
                             if super::root_of(&argument.value) != Some(name) {
                                 continue;
                             }
                             is_array_use |= argument.value.as_name().is_some();
                             let is_atomic = called.starts_with("atomic_") && index == 0;
-                            is_written |= is_atomic || writes.is_some_and(|w| w.get(index).copied().unwrap_or(false));
                             if is_atomic && argument.value.as_name().is_some() {
                                 n_indices = n_indices.max(Some(arguments.len().saturating_sub(2)));
                             }
@@ -292,7 +282,7 @@ impl<'a> FileElaboration<'a> {
                 n_indices.map(|n| vec![None; n])
             }
         };
-        ProgramParam { name: name.as_str().into(), extents, is_inferred: false, is_written }
+        ProgramParam { name: name.as_str().into(), extents, is_inferred: false }
     }
 }
 
@@ -513,8 +503,8 @@ impl<'a> ProgramElaboration<'_, 'a> {
                         }
                     }
                 }
-                "workgroup" | "shared" | "vectorize" | "unroll" | "critical_path" | "no_allocation" | "inline"
-                | "gpu_compute" => {}
+                "workgroup" | "shared" | "vectorize" | "unroll" | "critical_path" | "no_allocation" | "no_syscalls"
+                | "unchecked" | "cpu_affinity" | "target_latency_ns" | "opt_level" | "inline" | "gpu_compute" => {}
                 _ => self.file.unknown_annotation(annotation),
             }
         }

@@ -399,9 +399,12 @@ impl<'a> ProgramElaboration<'_, 'a> {
         let mut hints: Vec<(&str, ast::Expr)> = Vec::new();
         for annotation in annotations {
             let range = annotation.range;
+            // The level of `@opt_level(O3)` is a word, no variable.
+            let has_values = annotation.name.name != "opt_level";
             let values: Vec<ast::Expr> = annotation
                 .arguments
                 .iter()
+                .filter(|_| has_values)
                 .map(|argument| {
                     BodyElaboration::new(self.file, BodyContext::Function, FxHashMap::default()).expr(&argument.value)
                 })
@@ -413,8 +416,34 @@ impl<'a> ProgramElaboration<'_, 'a> {
                 }
                 "vectorize" => hints.extend(values.into_iter().next().map(|value| ("vector_width", value))),
                 "unroll" => hints.extend(values.into_iter().next().map(|value| ("unroll", value))),
-                "critical_path" => keywords.push(keyword("critical_path", node::boolean(true, range), range)),
-                "no_allocation" => keywords.push(keyword("no_allocation", node::boolean(true, range), range)),
+                name @ ("critical_path" | "no_allocation" | "no_syscalls" | "unchecked") => {
+                    keywords.push(keyword(name, node::boolean(true, range), range));
+                }
+                "cpu_affinity" => {
+                    let cores = node::tuple(values, range, ExprContext::Load);
+                    keywords.push(keyword("cpu_affinity", cores, range));
+                }
+                "target_latency_ns" => match values.into_iter().next() {
+                    Some(value) => keywords.push(keyword("target_latency_ns", value, range)),
+                    None => {
+                        let help = "write `@target_latency_ns(500)`";
+                        self.error(Code::BadDecorator, range, "`@target_latency_ns` takes a number", help);
+                    }
+                },
+                "opt_level" => {
+                    let level = annotation.arguments.first().map(|argument| match argument.value.as_name() {
+                        Some(name) => node::text(name, argument.value.range),
+                        None => BodyElaboration::new(self.file, BodyContext::Function, FxHashMap::default())
+                            .expr(&argument.value),
+                    });
+                    match level {
+                        Some(level) => keywords.push(keyword("opt_level", level, range)),
+                        None => {
+                            let help = "write `@opt_level(O3)`";
+                            self.error(Code::BadDecorator, range, "`@opt_level` takes a level", help);
+                        }
+                    }
+                }
                 "inline" => keywords.push(keyword("inline_always", node::boolean(true, range), range)),
                 // A stage alone need not be of the kind of the whole.
                 "kernel" if self.has_one_stage => {

@@ -16,14 +16,19 @@ use rustc_hash::FxHashMap;
 pub(crate) const ANY: &str = "$any";
 
 /// Annotations of loops and functions.
-pub(super) const ANNOTATIONS: [&str; 10] = [
+pub(super) const ANNOTATIONS: [&str; 15] = [
+    "cpu_affinity",
     "critical_path",
     "device",
     "gpu_compute",
     "inline",
     "kernel",
     "no_allocation",
+    "no_syscalls",
+    "opt_level",
     "shared",
+    "target_latency_ns",
+    "unchecked",
     "unroll",
     "vectorize",
     "workgroup",

@@ -57,6 +57,7 @@ pub(crate) fn parse(text: &str, lexed: &LexedText) -> (LoomFile, Vec<SyntaxError
         statement_start: 0,
         half_taken: usize::MAX,
         errors: errors.collect(),
+        has_given_up: false,
         layout: Vec::new(),
         angles: Vec::new(),
         words: Vec::new(),
@@ -91,6 +92,8 @@ pub(super) struct Parser<'a> {
     /// The index of a `>>` whose first half has closed a type.
     half_taken: usize,
     errors: Vec<SyntaxError>,
+    /// True after [`Parser::give_up`]: what follows from that is no error of the text.
+    has_given_up: bool,
     layout: Vec<(u32, u32)>,
     angles: Vec<u32>,
     words: Vec<u32>,
@@ -151,7 +154,9 @@ impl<'a> Parser<'a> {
     }
 
     fn error(&mut self, code: Code, range: TextRange, message: impl Into<String>, help: impl Into<String>) {
-        self.errors.push(SyntaxError { code, range, message: message.into(), help: help.into(), label: None });
+        if !self.has_given_up {
+            self.errors.push(SyntaxError { code, range, message: message.into(), help: help.into(), label: None });
+        }
     }
 
     /// Says that something else should stand at the next token, or at the end of the line before it.
@@ -217,6 +222,7 @@ impl<'a> Parser<'a> {
         self.error(Code::Limit, at, "the code is nested too deeply", help);
         self.at = self.tokens.len() - 1;
         self.brackets = 0;
+        self.has_given_up = true;
     }
 
     /// Goes to the next line or the end of the block, past whatever stands before it in this line.

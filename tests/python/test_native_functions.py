@@ -1,0 +1,216 @@
+"""Kernels and functions of values as native functions: `kernel.function()`."""
+
+import ctypes
+
+import numpy as np
+import polyloom as loom
+import pytest
+
+
+@loom.kernel
+def scale(x: loom.array(dtype=float), y: loom.array(dtype=float), a: float):
+    i = loom.tid()
+    y[i] = a * x[i] + loom.sin(x[i])
+
+
+@loom.kernel
+def outer(x: loom.array(dtype=loom.float64), y: loom.array(dtype=loom.float64), out: loom.array2d(dtype=loom.float64)):
+    i, j = loom.tid()
+    out[i, j] = x[i] * y[j]
+
+
+@loom.kernel
+def total(x: loom.array(dtype=loom.float64), out: loom.array(dtype=loom.float64)):
+    s = loom.float64(0.0)
+    for i in range(x.shape[0]):
+        s += x[i]
+    out[0] = s
+
+
+@loom.struct
+class Order:
+    price: float
+    quantity: loom.int32
+    side: loom.vec2
+
+
+@loom.kernel
+def value(order: Order, out: loom.array(dtype=float)):
+    out[0] = order.price * float(order.quantity) + order.side[1]
+
+
+@loom.func
+def notional(price: float, quantity: loom.int32) -> float:
+    return price * float(quantity)
+
+
+@loom.func
+def split(v: loom.vec3, s: float):
+    return s * v, loom.length(v)
+
+
+@loom.func
+def mean(x: loom.array(dtype=float)) -> float:
+    s = 0.0
+    for i in range(x.shape[0]):
+        s += x[i]
+    return s / float(x.shape[0])
+
+
+@loom.kernel(check=True)
+def gather(x: loom.array(dtype=float), at: loom.array(dtype=int), out: loom.array(dtype=float)):
+    i = loom.tid()
+    out[i] = x[at[i]]
+
+
+@loom.kernel
+def prints(x: loom.array(dtype=float)):
+    print(x[loom.tid()])
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 16, 100, 1001])
+def test_a_call_gives_the_bits_of_a_launch(n):
+    x = np.linspace(-4.0, 9.0, n, dtype=np.float32)
+    called, launched = np.zeros_like(x), np.zeros_like(x)
+    function = scale.function()
+    function.prepare()
+    assert function(n, x, called, 1.5) is None
+    loom.launch(scale, dim=n, inputs=[x, launched, 1.5])
+    assert called.tobytes() == launched.tobytes()
+
+
+def test_strided_arrays():
+    x = np.arange(40, dtype=np.float32)
+    y = np.zeros(80, np.float32)
+    scale.function()(20, x[::-2], y[10:70:3], 2.0)
+    expect = 2.0 * x[::-2].astype(np.float64) + np.sin(x[::-2].astype(np.float64))
+    np.testing.assert_allclose(y[10:70:3], expect, rtol=1e-6)
+    assert np.count_nonzero(y) == np.count_nonzero(y[10:70:3])
+
+
+def test_several_extents_and_transposed_arrays():
+    x, y = np.arange(5.0), np.arange(7.0) + 1
+    out = np.zeros((7, 5)).T
+    outer.function()(5, 7, x, y, out)
+    np.testing.assert_array_equal(out, np.outer(x, y))
+
+
+def test_a_kernel_without_coordinates_takes_no_extents():
+    out = np.zeros(1)
+    function = total.function()
+    assert function.prototype == "int32_t total(const struct polyloom_array1 *x, const struct polyloom_array1 *out)"
+    function(np.array([1.5, 2.0, 0.25]), out)
+    assert out[0] == 3.75
+
+
+def test_structs_are_their_fields_in_c_and_themselves_in_python():
+    order, out = Order(), np.zeros(1, np.float32)
+    order.price, order.quantity, order.side = 2.5, 3, loom.vec2(1.0, 7.0)
+    function = value.function()
+    assert "float order_price, int32_t order_quantity, const float order_side[2]" in function.prototype
+    function(order, out)
+    assert out[0] == 14.5
+
+
+def test_functions_return_values():
+    function = notional.function()
+    assert function.prototype == "float notional(float price, int32_t quantity)"
+    assert function(2.5, 4) == 10.0
+    scaled, length = split.function()(loom.vec3(2.0, 3.0, 6.0), 0.5)
+    assert list(scaled) == [1.0, 1.5, 3.0] and length == 7.0
+    assert mean.function()(np.array([1.0, 2.0, 6.0], np.float32)) == 3.0
+
+
+def test_the_address_is_that_of_the_c_function():
+    function = notional.function()
+    pointer = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float, ctypes.c_int32)(function.address)
+    assert pointer(1.5, 4) == 6.0
+
+
+def test_wrong_arguments_are_named():
+    function = scale.function()
+    x = np.zeros(4, np.float32)
+    with pytest.raises(TypeError, match=r"native function 'scale' takes 4 arguments \(dim0, x, y, a\), 3 given"):
+        function(x, x, 1.0)
+    with pytest.raises(TypeError, match="argument 'y' of kernel 'scale' must have elements of type float32"):
+        function(4, x, np.zeros(4), 1.0)
+    frozen = np.zeros(4, np.float32)
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        function(4, x, frozen, 1.0)
+    with pytest.raises(TypeError, match="argument 'quantity'"):
+        notional.function()(1.0, "4")
+
+
+def test_an_access_outside_of_an_array_is_refused():
+    x, y = np.zeros(4, np.float32), np.zeros(3, np.float32)
+    with pytest.raises(loom.LaunchError, match="axis 0 of 'y'|axis 0 of `y`"):
+        scale.function()(4, x, y, 1.0)
+
+
+def test_a_failed_check_has_its_line():
+    x, out = np.zeros(4, np.float32), np.zeros(2, np.float32)
+    with pytest.raises(loom.LaunchError, match="an index is out of bounds for axis 0 of `x`") as caught:
+        gather.function()(2, x, np.array([1, 9], np.int32), out)
+    assert caught.value.file == __file__
+
+
+def test_what_prints_is_no_native_function():
+    with pytest.raises(Exception, match="prints, and a native function has nowhere to print to"):
+        prints.function()
+
+
+@loom.kernel(critical_path=True)
+def mixed(
+    n: int, m: loom.int64, a: float, b: loom.float64, x: loom.array(dtype=float), out: loom.array(dtype=loom.float64)
+):
+    s = loom.float64(x[0]) * b + loom.float64(n)
+    out[0] = s
+    out[1] = loom.float64(m) + loom.float64(a)
+
+
+@loom.func
+def product(price: loom.int32, quantity: loom.int32) -> loom.int64:
+    return loom.int64(price) * loom.int64(quantity)
+
+
+@pytest.mark.parametrize("way", ["call", "builtin"])
+def test_plain_arguments_and_others_give_the_same(way):
+    function, values = mixed.function(), product.function()
+    if way == "builtin":
+        function, values = function.builtin, values.builtin
+    x = np.arange(1, 9, dtype=np.float32)
+    whole = np.zeros(4)
+    cases = [
+        (3, 5, 0.5, 2.0, x, np.zeros(2)),
+        (np.int32(3), np.int64(5), np.float32(0.5), np.float64(2.0), x, np.zeros(2)),
+        (True, 5, 1, 2, x[::-1][7:], np.zeros(2)),
+        (-(2**31), 2**63 - 1, float("inf"), float("nan"), x, np.zeros(2)),
+        (3, 5, 0.5, 2.0, x, whole[::2]),
+    ]
+    for n, m, a, b, given, out in cases:
+        assert function(n, m, a, b, given, out) is None
+        want = [float(given[0]) * float(b) + float(n), float(m) + float(np.float32(a))]
+        np.testing.assert_array_equal(out, want)
+    assert values(-7, 3_000_000) == -21_000_000
+    assert values(np.int32(-7), True) == -7
+
+
+@pytest.mark.parametrize("way", ["call", "builtin"])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((3, 5, 0.5, 2.0, np.ones(8, np.float32)), TypeError, "5 given"),
+        ((2**31, 5, 0.5, 2.0, np.ones(8, np.float32), np.zeros(2)), OverflowError, "argument 'n'"),
+        ((3, 5, "a", 2.0, np.ones(8, np.float32), np.zeros(2)), TypeError, "argument 'a'"),
+        ((3, 5, 0.5, 2.0, np.ones(8), np.zeros(2)), TypeError, "argument 'x'"),
+        ((3, 5, 0.5, 2.0, np.ones((2, 4), np.float32), np.zeros(2)), TypeError, "1 dimension"),
+        ((3, 5, 0.5, 2.0, np.ones(8, np.float32), np.zeros(1)), loom.LaunchError, "out"),
+        ((3, 5, 0.5, 2.0, np.ones(0, np.float32), np.zeros(2)), loom.LaunchError, "x"),
+        ((3, 5, 0.5, 2.0, np.ones(8, np.float32), np.broadcast_to(np.zeros(1), 2)), ValueError, "read-only"),
+    ],
+)
+def test_wrong_arguments_are_told_before_anything_runs(way, arguments, error, message):
+    function = mixed.function() if way == "call" else mixed.function().builtin
+    with pytest.raises(error, match=message):
+        function(*arguments)
