@@ -30,7 +30,7 @@ def compiled(folder, text, form):
 
 
 def launch_bounds(n):
-    """Returns the first argument of an entry: the extents of a launch of `n` threads, and no report of failed checks."""
+    """Returns the first argument of an entry: the extents of a launch of `n` threads, and no address of a report."""
     return struct.pack("5Q", n, 1, 1, 1, 0)
 
 

@@ -137,7 +137,11 @@ TIMED = ["critical_path=True", "target_latency_ns=500"]
         ("k = 0\nwhile k <= a.shape[0]:\n    k += 1", 5, "a loop without a bound"),
         ("k = 0\nwhile k < a.shape[0]:\n    k += 2", 5, "a loop without a bound"),
         # How often this runs is greatest where `j` is least.
-        ("for j in range(8):\n    for k in range(a.shape[0] // (j + 1)):\n        a[k] = 1.0", 5, "a loop without a bound"),
+        (
+            "for j in range(8):\n    for k in range(a.shape[0] // (j + 1)):\n        a[k] = 1.0",
+            5,
+            "a loop without a bound",
+        ),
     ],
 )
 def test_what_may_take_any_time_is_an_error_at_its_line(promise, body, line, what):
