@@ -65,10 +65,7 @@ def _enclosing_types(function: Callable[..., Any]) -> dict[str, Any]:
         # The locals of a class body are without those of the function around it, which has called it.
         frame = _frame_of(frame.f_code, frame.f_back)
     found = {
-        name: value
-        for scope in reversed(scopes)
-        for name, value in scope.f_locals.items()
-        if _is_in_annotations(value)
+        name: value for scope in reversed(scopes) for name, value in scope.f_locals.items() if _is_in_annotations(value)
     }
     return found if frame is not None else _solved(function) | found
 

@@ -125,7 +125,9 @@ class LoomProgram:
             grid = dim if extents is None else tuple(extents)
             polyloom.launch(kernels[index], dim=grid, inputs=[*inputs, *outputs, *counters], device=device)
         if not is_here:
-            pairs = [pair for pair, is_written in zip(zip(args, inputs, strict=True), written, strict=True) if is_written]
+            pairs = [
+                pair for pair, is_written in zip(zip(args, inputs, strict=True), written, strict=True) if is_written
+            ]
             if results is not None:
                 pairs += list(zip(results, outputs, strict=True))
             for source, value in pairs:

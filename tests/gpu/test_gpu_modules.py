@@ -224,3 +224,10 @@ def test_modules_are_unloaded_whole(cuda):
     assert cuda.free_memory <= free - 4194304
     del module
     assert cuda.free_memory == free
+
+
+def test_images_that_end_early_are_refused(cuda):
+    image = scale.fatbin(["sm_75"])
+    for size in (1, 4, 15, 16, 40, len(image) // 2, len(image) - 1):
+        with pytest.raises(loom.DeviceError):
+            loom.GpuModule(image[:size], cuda)

@@ -30,13 +30,13 @@ def compiled(folder, text, form):
 
 
 def launch_bounds(n):
-    """Returns the first argument of an entry: the extents of a launch of `n` threads, and no report of failed checks."""
+    """Returns the first argument of an entry: the extents of a launch of `n` threads, and no address of a report."""
     return struct.pack("5Q", n, 1, 1, 1, 0)
 
 
 def vector(a):
-    """Returns the argument of a one-dimensional array: its address, its extent, and its stride in elements."""
-    return struct.pack("Qqq", a.ptr, a.shape[0], 1)
+    """Returns the argument of a one-dimensional array of float32: its address, its extent, and its stride in bytes."""
+    return struct.pack("Qqq", a.ptr, a.shape[0], 4)
 
 
 @loom.kernel

@@ -133,6 +133,15 @@ TIMED = ["critical_path=True", "target_latency_ns=500"]
         ("k = 0\nwhile k < 8:\n    if a[k] > 0.0:\n        k += 1", 5, "a loop without a bound"),
         ("s = loom.rand_init(1)\na[i] = float(loom.poisson(s, 2.0))", 5, "`poisson`"),
         ("loom.atomic_add(a, 0, 1.0)", 4, "an atomic update that repeats"),
+        # A counter that passes the greatest number begins again at the least.
+        ("k = 0\nwhile k <= a.shape[0]:\n    k += 1", 5, "a loop without a bound"),
+        ("k = 0\nwhile k < a.shape[0]:\n    k += 2", 5, "a loop without a bound"),
+        # How often this runs is greatest where `j` is least.
+        (
+            "for j in range(8):\n    for k in range(a.shape[0] // (j + 1)):\n        a[k] = 1.0",
+            5,
+            "a loop without a bound",
+        ),
     ],
 )
 def test_what_may_take_any_time_is_an_error_at_its_line(promise, body, line, what):
@@ -172,7 +181,10 @@ def test_a_loop_of_a_function_is_an_error_if_its_caller_states_no_bound():
         ("for j in range(int(a[0]) % 4):\n    a[j] = 1.0", "4"),
         ("for j in range(n):\n    for k in range(j):\n        a[k] = 1.0", "n"),
         ("j = 0\nwhile j < n:\n    a[j] = 1.0\n    j += 1", "n"),
-        ("j = 0\nwhile j < n and a[j] > 0.0:\n    j += 2", "n"),
+        ("j = 0\nwhile j < n and a[j] > 0.0:\n    j += 1", "n"),
+        ("j = 0\nwhile j <= 7:\n    a[j] = 1.0\n    j += 1", "7 + 1"),
+        ("for j in range(n):\n    for k in range(2 * j, n):\n        a[k] = 1.0", "n"),
+        ("for j in range(n // 2):\n    a[j] = 1.0", "n / 2"),
     ],
 )
 def test_loops_run_as_often_as_explain_says(promise, body, most):

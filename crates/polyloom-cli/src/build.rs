@@ -120,6 +120,7 @@ pub(crate) fn run(arguments: &BuildArguments) -> Outcome {
         ..ArtifactOptions::new(&name)
     })?;
     let types = named(&arguments.types, "--type")?;
+    let mut unused_types: BTreeMap<&str, &str> = types.iter().map(|(name, ty)| (&**name, &**ty)).collect();
     let (mut kernels, mut functions) = (arguments.kernels.clone(), arguments.functions.clone());
     for path in &arguments.files {
         let file = KernelFile::read(path)?;
@@ -134,6 +135,7 @@ pub(crate) fn run(arguments: &BuildArguments) -> Outcome {
                     .filter(|(param, _)| parameters.iter().any(|p| **p == ***param))
                     .map(|(k, v)| (*k, *v))
                     .collect();
+                unused_types.retain(|name, _| !of_kernel.contains_key(name));
                 let kernel = file.compile(&session, Some(&name), &of_kernel, &BTreeMap::new())?;
                 if arguments.direction != BuildDirection::Backward {
                     artifact.add_kernel(&kernel)?;
@@ -153,6 +155,9 @@ pub(crate) fn run(arguments: &BuildArguments) -> Outcome {
     if let Some(name) = kernels.first().or(functions.first()) {
         let what = if kernels.is_empty() { "function" } else { "kernel" };
         return Err(CommandFailure::Failed(format!("no file has a {what} `{name}`")));
+    }
+    if let Some(name) = unused_types.keys().next() {
+        return Err(CommandFailure::Usage(format!("--type {name}: no kernel that is built has a parameter `{name}`")));
     }
     let manifest = artifact.write(&arguments.output)?;
     match arguments.json {

@@ -924,6 +924,7 @@ fn fuse_explain_refuses_what_is_no_function() {
     }
 }
 
+#[cfg(feature = "llvm")]
 const ADDED: &str = "\
 import polyloom as loom
 

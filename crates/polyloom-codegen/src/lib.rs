@@ -24,7 +24,7 @@ pub use cranelift::CraneliftBackend;
 pub use form::{EmitRequest, Emitter, Form};
 pub use native::{
     LoadedNative, NATIVE_ABI, NativeArgument, NativeArray, NativeBlockEntry, NativeCpu, NativeLibrary, NativeParam,
-    NativeRequest, NativeReturn, NativeSignature, cpu_symbol,
+    NativeRequest, NativeReturn, NativeSignature, cpu_symbol, is_reserved_symbol,
 };
 pub use private::with_private_updates;
 pub use vector_width::vector_bytes;

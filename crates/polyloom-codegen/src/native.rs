@@ -135,7 +135,7 @@ impl NativeSignature {
             _ => NativeReturn::Status,
         };
         let launch_rank = if has_coordinates { launch_rank } else { 0 };
-        Ok(NativeSignature { name: symbol_name(name).into(), launch_rank, params, results, returns })
+        Ok(NativeSignature { name: identifier(name).into(), launch_rank, params, results, returns })
     }
 
     /// The C function's parameters.
@@ -191,10 +191,111 @@ impl NativeSignature {
     }
 }
 
-/// A name that assemblers, C compilers and linkers take: letters, digits and underscores.
-pub fn symbol_name(name: &str) -> String {
-    identifier(name)
+/// Returns true if a function of a library cannot have this name: it is a word of C, C++, Rust or Python, or a function
+/// that programs have from the C library, whose place it would take.
+pub fn is_reserved_symbol(name: &str) -> bool {
+    RESERVED.contains(&name) || C_FUNCTIONS.contains(&name)
 }
+
+/// Functions of the C library whose names kernels may well have, and those that compilers call on their own.
+const C_FUNCTIONS: &[&str] = &[
+    "abort",
+    "abs",
+    "accept",
+    "acos",
+    "asin",
+    "atan",
+    "atan2",
+    "bind",
+    "calloc",
+    "cbrt",
+    "ceil",
+    "clock",
+    "close",
+    "connect",
+    "copysign",
+    "cos",
+    "cosh",
+    "div",
+    "dup",
+    "erf",
+    "erfc",
+    "exit",
+    "exp",
+    "exp2",
+    "expm1",
+    "fabs",
+    "fdim",
+    "floor",
+    "fma",
+    "fmax",
+    "fmin",
+    "fmod",
+    "free",
+    "gamma",
+    "hypot",
+    "index",
+    "j0",
+    "j1",
+    "kill",
+    "labs",
+    "lgamma",
+    "link",
+    "listen",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logb",
+    "main",
+    "malloc",
+    "memcmp",
+    "memcpy",
+    "memmove",
+    "memset",
+    "modf",
+    "nan",
+    "open",
+    "pipe",
+    "pow",
+    "printf",
+    "puts",
+    "qsort",
+    "raise",
+    "rand",
+    "random",
+    "read",
+    "realloc",
+    "recv",
+    "remainder",
+    "remove",
+    "rename",
+    "rint",
+    "round",
+    "scalb",
+    "select",
+    "send",
+    "signal",
+    "significand",
+    "sin",
+    "sinh",
+    "sleep",
+    "socket",
+    "sqrt",
+    "stat",
+    "strlen",
+    "system",
+    "tan",
+    "tanh",
+    "tgamma",
+    "time",
+    "trunc",
+    "wait",
+    "write",
+    "y0",
+    "y1",
+    "yn",
+];
 
 /// A name as an identifier. A character that identifiers do not have is written as its number, except the period
 /// between a struct and its field.

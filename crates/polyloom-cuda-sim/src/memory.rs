@@ -4,7 +4,6 @@
 //! and pinned memory is the host's, mapped into the simulator at the address that it has there.
 
 use crate::abi::{DeviceAddress, Handle};
-use crate::context;
 use crate::driver::Driver;
 use crate::host_buffer::HostBuffer;
 use crate::order::{self, MemoryAccess};
@@ -128,13 +127,13 @@ impl Memory {
     /// Maps a part of a backing at reserved addresses.
     pub(crate) fn map(
         &self,
+        context: Handle,
         address: DeviceAddress,
         backing: &DeviceBacking,
         part: Range<usize>,
     ) -> Result<(), MemoryError> {
         let n_bytes = part.len();
         self.device.map(address, backing, part)?;
-        let context = context::current().map_or(0, |context| context.handle);
         self.add((address, n_bytes), BlockKind::Mapped, (context, 0), None);
         Ok(())
     }

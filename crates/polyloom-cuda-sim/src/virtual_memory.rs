@@ -73,7 +73,7 @@ impl VirtualMemory {
         let aligned = |start: u64| start.checked_next_multiple_of(align).ok_or(CudaError::OUT_OF_MEMORY);
         let mut start = aligned(self.span.start)?;
         for (other, size) in &space.reserved {
-            if start + n_bytes <= *other {
+            if start.checked_add(n_bytes).ok_or(CudaError::OUT_OF_MEMORY)? <= *other {
                 break;
             }
             start = aligned(other + size)?;
@@ -112,15 +112,15 @@ impl VirtualMemory {
         Ok(())
     }
 
-    /// Lets kernels and copies access all mappings of a range, or takes that back.
-    pub(crate) fn set_access(&self, driver: &Driver, range: (DeviceAddress, u64), is_accessible: bool) -> Outcome {
+    /// Lets kernels and copies access all mappings of a range, on behalf of a context, or takes that back if there is none.
+    pub(crate) fn set_access(&self, driver: &Driver, range: (DeviceAddress, u64), context: Option<Handle>) -> Outcome {
         // A launch or a copy that runs may access it to its end. Copies look up mappings while they run, so that this lock
         // comes first.
         let _still = driver.running.lock().unwrap_or_else(PoisonError::into_inner);
         let mut space = self.space();
         for address in space.mappings(range)? {
             if let Some(mapping) = space.mapped.get_mut(&address) {
-                mapping.set_access(driver, address, is_accessible)?;
+                mapping.set_access(driver, address, context)?;
             }
         }
         Ok(())
@@ -137,7 +137,7 @@ impl VirtualMemory {
         let mut space = self.space();
         for address in space.mappings(range)? {
             if let Some(mut mapping) = space.mapped.remove(&address) {
-                mapping.set_access(driver, address, false)?;
+                mapping.set_access(driver, address, None)?;
             }
         }
         Ok(())
@@ -181,18 +181,18 @@ impl AddressSpace {
 }
 
 impl Mapping {
-    fn set_access(&mut self, driver: &Driver, address: DeviceAddress, is_accessible: bool) -> Outcome {
-        if self.is_accessible == is_accessible {
+    fn set_access(&mut self, driver: &Driver, address: DeviceAddress, context: Option<Handle>) -> Outcome {
+        if self.is_accessible == context.is_some() {
             return Ok(());
         }
-        if is_accessible {
+        if let Some(context) = context {
             let part = self.offset as usize..(self.offset + self.n_bytes) as usize;
             let backing = &self.memory.backing;
-            driver.memory.map(address, backing, part).map_err(|_| CudaError::INVALID_VALUE)?;
+            driver.memory.map(context, address, backing, part).map_err(|_| CudaError::INVALID_VALUE)?;
         } else {
             driver.memory.unmap(address);
         }
-        self.is_accessible = is_accessible;
+        self.is_accessible = context.is_some();
         Ok(())
     }
 }

@@ -154,6 +154,7 @@ impl DecoratorReader<'_> {
             ("no_syscalls", constraints.no_syscalls),
             ("no_allocation", constraints.no_allocation),
             ("critical_path", constraints.critical_path),
+            ("target_latency_ns", constraints.target_latency_ns.is_some()),
         ];
         if let Some((promise, _)) = promises.into_iter().find(|(_, holds)| *holds)
             && let Some(span) = span_of("check").filter(|_| metadata.check)

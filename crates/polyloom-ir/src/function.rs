@@ -463,9 +463,9 @@ impl Function {
         written
     }
 
-    /// The optimisation level that it asks for on the CPU, if it does: what is on the critical path asks for `Olatency`.
+    /// Returns the optimisation level that it asks for on the CPU, if it does: what is on the critical path asks for `Olatency`.
     pub fn opt_level(&self) -> Option<OptLevel> {
-        self.metadata.opt_level().or(self.constraints.critical_path.then_some(OptLevel::Olatency))
+        if self.constraints.critical_path { Some(OptLevel::Olatency) } else { self.metadata.opt_level() }
     }
 
     /// Returns true if it has an op that needs a kernel to be launched in blocks, not counting what it calls.

@@ -45,7 +45,7 @@ impl Session {
             return Arc::new(self.compile_file_function(unit, kernel)?).native_function();
         }
         // The last one is taken, because a later definition replaces an earlier one in Python.
-        let found = (0..unit.functions().len()).filter(named).next_back();
+        let found = (0..unit.functions().len()).rfind(named);
         let function = found.ok_or_else(|| no_such_kernel(unit, Some(name)))?;
         self.native_function(&FileEnvironment::new(unit).function(function), self.defaults())
     }

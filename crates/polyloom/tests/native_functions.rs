@@ -138,7 +138,7 @@ fn strided_and_overlapping_arrays_run_the_code_for_any() {
         assert_eq!(memory[101 + 2 * i], before[101 + 2 * i], "elements between are left alone");
     }
     // An array shifted by one element onto itself: each thread in order sees what the one before has stored.
-    let mut memory = vec![1.0f32; 50];
+    let mut memory = [1.0f32; 50];
     let from = NativeArray { data: (&raw mut memory[0]).cast(), shape: [49], strides: [4] };
     let to = NativeArray { data: (&raw mut memory[1]).cast(), shape: [49], strides: [4] };
     // SAFETY: as above.

@@ -2,6 +2,7 @@
 
 use super::entry_points;
 use crate::abi::{AccessDescription, AllocationProperties, DeviceAddress, Handle, MemoryLocation};
+use crate::context;
 use crate::driver::Driver;
 use crate::pointers::{In, Out};
 use crate::status::{CudaError, Outcome};
@@ -87,7 +88,8 @@ entry_points! { VIRTUAL_MEMORY:
                 // Memory that is only read is the host's and of files; NVIDIA's GPUs have none of it here.
                 _ => return Err(CudaError::NOT_SUPPORTED),
             };
-            driver.memory.reserved.set_access(driver, (address, n_bytes as u64), is_accessible)?;
+            let context = is_accessible.then(|| context::current().map_or(0, |context| context.handle));
+            driver.memory.reserved.set_access(driver, (address, n_bytes as u64), context)?;
         }
         Ok(())
     }

@@ -51,7 +51,7 @@ fn check_host_calls(module: &Module, kernel: FuncId, found: &mut Vec<Diagnostic>
         let (what, promise) = match data.op {
             Op::Print => ("printing", silent.or(timed)),
             Op::Nanosleep => ("sleeping", Some("no_syscalls").filter(|_| constraints.no_syscalls).or(timed)),
-            op if op.info().group == OpGroup::Debug => ("a check that may end the launch", silent),
+            op if op.info().group == OpGroup::Debug => ("a check that may end the launch", silent.or(timed)),
             _ => return,
         };
         if let Some(promise) = promise

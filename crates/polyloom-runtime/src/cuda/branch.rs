@@ -12,7 +12,8 @@ use super::stream_target::StreamTarget;
 use crate::device::{Branch, BranchKind, DeviceFailure, DeviceId, Queue};
 use cudarc::driver::sys;
 use polyloom_ir::LaunchConfig;
-use std::sync::{Arc, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The kernel that tells the driver of a condition. ptxas knows the function that it calls.
 const TELL: &str = "
@@ -131,14 +132,18 @@ impl CudaBranch {
     }
 }
 
-/// The kernel that tells of a condition. It is loaded once for all graphs of the device that have branches.
+/// The code by which branches tell of their conditions, by the number of its device, as long as a graph has one.
+static TELLING: Mutex<BTreeMap<u32, Weak<LoadedModule>>> = Mutex::new(BTreeMap::new());
+
+/// Returns the kernel that tells of a condition. It is loaded once for all graphs of the device that have branches.
 fn tell_function(device: &Arc<CudaDevice>) -> Result<LoadedFunction, DeviceFailure> {
-    let mut known = device.captures.of_branches.lock().unwrap_or_else(PoisonError::into_inner);
-    let module = match known.upgrade() {
+    let mut known = TELLING.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_of_device = |module: &Arc<LoadedModule>| module.is_of(device);
+    let module = match known.get(&device.number()).and_then(Weak::upgrade).filter(is_of_device) {
         Some(module) => module,
         None => LoadedModule::load(device, TELL.as_bytes())?,
     };
-    *known = Arc::downgrade(&module);
+    known.insert(device.number(), Arc::downgrade(&module));
     module.function("polyloom_tell_condition")
 }
 

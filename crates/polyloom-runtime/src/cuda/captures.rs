@@ -1,7 +1,6 @@
 //! Captures of streams that are under way: which work becomes part of a graph, and what that uses.
 
 use super::device::CudaDevice;
-use super::function::LoadedModule;
 use super::memory::MemoryUse;
 use super::memory_pool::Released;
 use super::stream::CudaStream;
@@ -10,7 +9,7 @@ use cudarc::driver::{DriverError, sys};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The captures of a device that are under way.
 #[derive(Default)]
@@ -19,8 +18,6 @@ pub(super) struct Captures {
     records: Mutex<Vec<CaptureRecord>>,
     /// Code that was to be unloaded meanwhile, which is no part of a capture.
     unloaded: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
-    /// The code by which branches tell of their conditions, as long as a graph has one.
-    pub(super) of_branches: Mutex<Weak<LoadedModule>>,
 }
 
 /// Holds what a graph uses.

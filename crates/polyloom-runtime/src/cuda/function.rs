@@ -39,6 +39,11 @@ impl Drop for LoadedModule {
 }
 
 impl LoadedModule {
+    /// Returns true if it is loaded into this very device.
+    pub(super) fn is_of(&self, device: &Arc<CudaDevice>) -> bool {
+        Arc::ptr_eq(&self.device, device)
+    }
+
     /// Loads an image: PTX that ends in a zero byte, a cubin or a fat binary.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use super::function::{LoadedFunction, LoadedModule};
 use super::stream_target::StreamTarget;
 use crate::device::{DeviceFailure, DeviceId, DeviceImage, ImageKernel, KernelAttributes, Queue};
 use polyloom_ir::LaunchConfig;
+use polyloom_ptx::{FAT_HEADER_BYTES, fat_binary_size, is_fat_binary};
 use std::sync::Arc;
 
 /// An image that is loaded into a device.
@@ -24,11 +25,40 @@ struct CudaImageKernel {
 impl CudaImage {
     /// Loads an image. PTX need not end in a zero byte.
     pub(super) fn load(device: Arc<CudaDevice>, image: &[u8]) -> Result<CudaImage, DeviceFailure> {
+        // The driver takes the size from the image.
+        if let Some(n_bytes) = stated_bytes(image).filter(|&n_bytes| n_bytes > image.len()) {
+            let reason = format!("the image says that it has {n_bytes} bytes, and has {}", image.len());
+            return Err(DeviceFailure::ModuleNotFound { device: DeviceId::Cuda(device.number()), reason });
+        }
         let mut ended = image.to_vec();
         ended.push(0);
         let module = LoadedModule::load(&device, &ended)?;
         Ok(CudaImage { device, module })
     }
+}
+
+/// Returns the bytes that a fat binary or an ELF file says that it has; `None` for text.
+fn stated_bytes(image: &[u8]) -> Option<usize> {
+    if is_fat_binary(image) {
+        return Some(fat_binary_size(image).max(FAT_HEADER_BYTES));
+    }
+    if !image.starts_with(b"\x7fELF") {
+        return None;
+    }
+    let number = |at: usize, n: usize| {
+        let bytes = image.get(at..at + n).unwrap_or_default();
+        bytes.iter().rev().fold(0usize, |number, &byte| number << 8 | usize::from(byte))
+    };
+    // ELF64: the tables of segments (`e_phoff`, `e_phentsize`, `e_phnum`) and of sections (`e_shoff` and so on).
+    let end = |offset: usize, size: usize, n: usize| {
+        number(offset, 8).saturating_add(number(size, 2).saturating_mul(number(n, 2)))
+    };
+    let sections = (0..number(60, 2)).filter_map(|index| {
+        let header = number(40, 8).checked_add(index.checked_mul(64)?).filter(|&at| at < image.len())?;
+        // `SHT_NOBITS`: the section has no bytes in the file.
+        (number(header + 4, 4) != 8).then(|| number(header + 24, 8).saturating_add(number(header + 32, 8)))
+    });
+    Some(sections.chain([64, end(32, 54, 56), end(40, 58, 60)]).max().unwrap_or(64))
 }
 
 impl DeviceImage for CudaImage {

@@ -24,6 +24,7 @@ use crate::session::Session;
 use crate::value_function::ValueKernel;
 use crate::{Defaults, Form};
 use polyloom_codegen::CodegenError;
+use polyloom_codegen::is_reserved_symbol;
 use polyloom_frontend::FunctionHandle;
 use polyloom_ir::{Arch, Code, Diagnostic, FloatMode};
 use polyloom_passes::autodiff::DerivativeRequest;
@@ -38,6 +39,12 @@ pub enum ArtifactError {
     /// Two functions have one symbol, or one of the library's own.
     #[error("two functions are called `{0}` in C: build them into libraries of their own, or give a prefix")]
     Symbol(String),
+    /// A function has a name that means something else in a program that uses the library.
+    #[error(
+        "no function of a library can be called `{0}`, which is a word of C, C++, Rust or Python, a function of the C \
+         library, or one of the loader: give a prefix"
+    )]
+    Reserved(String),
     /// A name that is no identifier of C.
     #[error("`{0}` is no name for a library: use letters, digits and underscores, and no digit first")]
     Name(String),
@@ -263,6 +270,9 @@ impl Artifact {
             let other = &*function.parts.signature.name;
             other == symbol || symbol == format!("{other}_site") || other == format!("{symbol}_site")
         };
+        if is_reserved_symbol(symbol) || python_module::OWN_NAMES.contains(&symbol) {
+            return Err(ArtifactError::Reserved(symbol.to_owned()));
+        }
         if own.iter().any(|own| own == symbol) || self.functions.iter().any(is_taken) {
             return Err(ArtifactError::Symbol(symbol.to_owned()));
         }

@@ -9,17 +9,17 @@ use std::fmt::Write as _;
 /// The `ctypes` type of a scalar.
 fn ctypes_type(scalar: Scalar) -> &'static str {
     match scalar {
-        Scalar::Bool => "ctypes.c_bool",
-        Scalar::I8 => "ctypes.c_int8",
-        Scalar::I16 => "ctypes.c_int16",
-        Scalar::I32 => "ctypes.c_int32",
-        Scalar::I64 => "ctypes.c_int64",
-        Scalar::U8 => "ctypes.c_uint8",
-        Scalar::U16 | Scalar::F16 | Scalar::BF16 => "ctypes.c_uint16",
-        Scalar::U32 => "ctypes.c_uint32",
-        Scalar::U64 => "ctypes.c_uint64",
-        Scalar::F32 => "ctypes.c_float",
-        Scalar::F64 => "ctypes.c_double",
+        Scalar::Bool => "_ctypes.c_bool",
+        Scalar::I8 => "_ctypes.c_int8",
+        Scalar::I16 => "_ctypes.c_int16",
+        Scalar::I32 => "_ctypes.c_int32",
+        Scalar::I64 => "_ctypes.c_int64",
+        Scalar::U8 => "_ctypes.c_uint8",
+        Scalar::U16 | Scalar::F16 | Scalar::BF16 => "_ctypes.c_uint16",
+        Scalar::U32 => "_ctypes.c_uint32",
+        Scalar::U64 => "_ctypes.c_uint64",
+        Scalar::F32 => "_ctypes.c_float",
+        Scalar::F64 => "_ctypes.c_double",
     }
 }
 
@@ -40,30 +40,35 @@ fn number(scalar: Scalar) -> &'static str {
     }
 }
 
+/// The names of the loader that functions of a library might have.
+pub(super) const OWN_NAMES: [&str; 6] = ["CheckError", "cpu", "_array", "_check", "_components", "_library"];
+
 /// What comes before the functions. `@NAME@`, `@VERSION@` and `@ABI@` are filled in.
 const LOADER: &str = r#"# @NAME@: made by Polyloom @VERSION@, polyloom ABI @ABI@. Nothing of Polyloom is needed to use it.
 """Functions of the library `lib@NAME@.so`, which lies beside this file."""
 
-import ctypes
-import pathlib
-from typing import Any
+import ctypes as _ctypes
+import pathlib as _pathlib
+from typing import Any as _Any
 
-import numpy as np
+import numpy as _np
 
-_library = ctypes.CDLL(str(pathlib.Path(__file__).resolve().parent / "lib@NAME@.so"))
-_library.@NAME@_abi.restype = ctypes.c_int32
+_library = _ctypes.CDLL(str(_pathlib.Path(__file__).resolve().parent / "lib@NAME@.so"))
+_library.@NAME@_abi.restype = _ctypes.c_int32
 if _library.@NAME@_abi() != @ABI@:
     raise ImportError(f"lib@NAME@.so has polyloom ABI {_library.@NAME@_abi()}, and this file is for @ABI@")
-_library.@NAME@_cpu.restype = ctypes.c_char_p
+_library.@NAME@_cpu.restype = _ctypes.c_char_p
 
 
 class CheckError(RuntimeError):
     """A check of a function has failed. Some of its threads have run."""
 
 
-def _array(name: str, array: Any, dtype: str, shape: tuple[int | None, ...], written: bool) -> Any:
-    if not isinstance(array, np.ndarray) or array.dtype != dtype:
+def _array(name: str, array: _Any, dtype: str, shape: tuple[int | None, ...], written: bool) -> _Any:
+    if not isinstance(array, _np.ndarray) or array.dtype != dtype:
         raise TypeError(f"{name} must be a NumPy array of {dtype}, not {getattr(array, 'dtype', type(array).__name__)}")
+    if max(array.size, *array.shape, 0) > 2147483647:
+        raise ValueError(f"{name} has more than 2147483647 elements")
     if array.ndim != len(shape) or any(n is not None and n != m for n, m in zip(shape, array.shape)):
         raise TypeError(f"{name} must have the shape {shape}, where None is any extent, not {array.shape}")
     if written and not array.flags.writeable:
@@ -71,17 +76,17 @@ def _array(name: str, array: Any, dtype: str, shape: tuple[int | None, ...], wri
     if not array.flags.aligned:
         raise ValueError(f"{name} has elements that are not aligned: pass a copy")
     rank = array.ndim
-    return (ctypes.c_int64 * (1 + 2 * rank))(array.ctypes.data, *array.shape, *array.strides)
+    return (_ctypes.c_int64 * (1 + 2 * rank))(array.ctypes.data, *array.shape, *array.strides)
 
 
-def _components(name: str, value: Any, dtype: str, n: int) -> Any:
-    array = np.ascontiguousarray(value, dtype).ravel()
+def _components(name: str, value: _Any, dtype: str, n: int) -> _Any:
+    array = _np.ascontiguousarray(value, dtype).ravel()
     if array.size != n:
         raise TypeError(f"{name} must have {n} components, not {array.size}")
     return array
 
 
-def _check(status: int, site: Any) -> None:
+def _check(status: int, site: _Any) -> None:
     if status:
         raise CheckError(site(status).decode())
 
@@ -100,7 +105,7 @@ fn function(artifact: &ArtifactFunction) -> String {
         match argument {
             NativeArgument::Extent => {
                 params.push(format!("{arg}: int"));
-                types.push("ctypes.c_int64".to_owned());
+                types.push("_ctypes.c_int64".to_owned());
                 given.push(arg);
             }
             NativeArgument::Scalar(scalar) => {
@@ -109,15 +114,15 @@ fn function(artifact: &ArtifactFunction) -> String {
                 given.push(arg);
             }
             NativeArgument::Components(composite) => {
-                params.push(format!("{arg}: Any"));
-                types.push("ctypes.c_void_p".to_owned());
+                params.push(format!("{arg}: _Any"));
+                types.push("_ctypes.c_void_p".to_owned());
                 let (dtype, n) = (numpy_type(composite.elem()), composite.n_components());
                 let _ = writeln!(before, "    {arg} = _components({arg:?}, {arg}, {dtype:?}, {n})");
                 given.push(format!("{arg}.ctypes.data"));
             }
             NativeArgument::Array { elem, is_written, ndim } => {
-                params.push(format!("{arg}: np.ndarray"));
-                types.push("ctypes.c_void_p".to_owned());
+                params.push(format!("{arg}: _np.ndarray"));
+                types.push("_ctypes.c_void_p".to_owned());
                 let param = &signature.params[position - usize::from(signature.launch_rank)];
                 let inner = param.ty.composite_within().map(|composite| composite.shape()).unwrap_or_default();
                 let outer = usize::from(ndim) - inner.len();
@@ -129,18 +134,18 @@ fn function(artifact: &ArtifactFunction) -> String {
                 let dtype = numpy_type(elem);
                 let _ = writeln!(
                     before,
-                    "    {arg}_ = _array({arg:?}, {arg}, {dtype:?}, ({}), {is_written})",
+                    "    _view{position} = _array({arg:?}, {arg}, {dtype:?}, ({}), {is_written})",
                     shape.trim_end_matches(' ')
                 );
-                given.push(format!("ctypes.addressof({arg}_)"));
+                given.push(format!("_ctypes.addressof(_view{position})"));
             }
             NativeArgument::Result(ty) => {
-                types.push("ctypes.c_void_p".to_owned());
+                types.push("_ctypes.c_void_p".to_owned());
                 let shape: Vec<String> =
                     ty.as_composite().map(|c| c.shape().iter().map(u16::to_string).collect()).unwrap_or_default();
                 let comma = if shape.len() == 1 { "," } else { "" };
                 let dtype = numpy_type(result_elem(ty));
-                let _ = writeln!(before, "    {arg} = np.zeros(({}{comma}), {dtype:?})", shape.join(", "));
+                let _ = writeln!(before, "    {arg} = _np.zeros(({}{comma}), {dtype:?})", shape.join(", "));
                 given.push(format!("{arg}.ctypes.data"));
                 results.push(match ty {
                     Type::Scalar(_) => format!("{arg}.item()"),
@@ -150,7 +155,7 @@ fn function(artifact: &ArtifactFunction) -> String {
         }
     }
     let (restype, annotation) = match signature.returns {
-        NativeReturn::Status => ("ctypes.c_int32", if results.is_empty() { "None" } else { "Any" }),
+        NativeReturn::Status => ("_ctypes.c_int32", if results.is_empty() { "None" } else { "_Any" }),
         NativeReturn::Value(scalar) => (ctypes_type(scalar), number(scalar)),
     };
     let mut text =

@@ -123,7 +123,8 @@ impl<'a> BoundFinder<'a> {
         })
     }
 
-    /// The iterations of `while i < n` whose body ends in `i += 1` on every path.
+    /// Returns the iterations of `while i < n` whose body ends in `i += 1` on every path. Other steps, and `i <= n`, need a limit
+    /// that is a constant, because a counter that passes the greatest number of its type begins again at the least.
     fn counted_while(&self, inst: Inst, data: &InstData) -> Option<String> {
         let &[cond, body] = &data.regions[..] else { return None };
         let ends = self.func.terminator(cond)?;
@@ -131,6 +132,7 @@ impl<'a> BoundFinder<'a> {
         while let Some(condition) = conditions.pop() {
             let ValueDef::Result(made, _) = self.func.values[condition].def else { continue };
             let made = &self.func.insts[made];
+            let is_inclusive = matches!(made.op, Op::Le | Op::Ge);
             let (index, limit, up) = match (made.op, &made.operands[..]) {
                 (Op::BitAnd, [a, b]) => {
                     conditions.extend([*a, *b]);
@@ -156,13 +158,16 @@ impl<'a> BoundFinder<'a> {
                 false => (self.limit(limit, BoundSide::Below), self.limit(data.operands[index], BoundSide::Above)),
             };
             let (Some(end), Some(start)) = (end, start) else { continue };
-            if self.advances(inst, body, index, up) {
-                return Some(match up {
-                    true if start == "0" => end,
-                    true => format!("{end} - {}", in_brackets(&start)),
-                    false => format!("{start} - {}", in_brackets(&end)),
-                });
+            let Some(step) = self.step_of(inst, body, index, up) else { continue };
+            if (step > 1 || is_inclusive) && !self.stays_in_type(limit, if up { step } else { -step }) {
+                continue;
             }
+            let distance = match up {
+                true if start == "0" => end,
+                true => format!("{end} - {}", in_brackets(&start)),
+                false => format!("{start} - {}", in_brackets(&end)),
+            };
+            return Some(if is_inclusive { format!("{distance} + 1") } else { distance });
         }
         None
     }
@@ -174,11 +179,20 @@ impl<'a> BoundFinder<'a> {
         !values.is_empty() && values.iter().all(|&value| self.func.as_const(value) == Some(0))
     }
 
-    /// True if every way back to the head of a loop adds a constant to the carried value with this index.
-    fn advances(&self, inst: Inst, body: Region, index: usize, up: bool) -> bool {
-        let Some(&param) = self.func.regions[body].params.get(index) else { return false };
-        let is_advanced = |value: Value| {
-            let ValueDef::Result(made, _) = self.func.values[value].def else { return false };
+    /// True if a counter that is at most `step` beyond a limit, which is a constant, is a number of the limit's type.
+    fn stays_in_type(&self, limit: Value, step: i128) -> bool {
+        let Some(ty) = self.func.ty(limit).as_scalar() else { return false };
+        let bits = ty.bits() - u32::from(ty.is_signed_int());
+        let (least, most) = (if ty.is_signed_int() { -(1i128 << bits) } else { 0 }, (1i128 << bits) - 1);
+        self.constant(limit).is_some_and(|limit| (least..=most).contains(&(limit + step)))
+    }
+
+    /// Returns the greatest constant that a way back to the head of a loop adds to the carried value with this index, or
+    /// subtracts if it goes down; `None` if one of them does neither.
+    fn step_of(&self, inst: Inst, body: Region, index: usize, up: bool) -> Option<i128> {
+        let &param = self.func.regions[body].params.get(index)?;
+        let advanced_by = |value: Value| {
+            let ValueDef::Result(made, _) = self.func.values[value].def else { return None };
             let made = &self.func.insts[made];
             let by = match (made.op, &made.operands[..]) {
                 (Op::Add, &[a, b]) if a == param => self.constant(b),
@@ -186,10 +200,13 @@ impl<'a> BoundFinder<'a> {
                 (Op::Sub, &[a, b]) if a == param => self.constant(b).map(|by| -by),
                 _ => None,
             };
-            by.is_some_and(|by| if up { by > 0 } else { by < 0 })
+            by.map(|by| if up { by } else { -by }).filter(|&by| by > 0)
         };
-        let mut holds = true;
-        let mut look = |data: &InstData| holds &= data.operands.get(index).is_some_and(|&value| is_advanced(value));
+        let mut greatest = Some(1);
+        let mut look = |data: &InstData| {
+            let by = data.operands.get(index).and_then(|&value| advanced_by(value));
+            greatest = greatest.zip(by).map(|(a, b)| a.max(b));
+        };
         if let Some(end) = self.func.terminator(body).map(|end| &self.func.insts[end]).filter(|end| end.op == Op::Yield)
         {
             look(end);
@@ -199,7 +216,7 @@ impl<'a> BoundFinder<'a> {
                 look(data);
             }
         });
-        holds
+        greatest
     }
 
     /// Which parameter of a region a value is.
@@ -247,19 +264,36 @@ impl<'a> BoundFinder<'a> {
         };
         let data = &func.insts[inst];
         let operand = |index: usize, side| data.operands.get(index).and_then(|&operand| of(operand, side));
-        // An expression of operands whose value does not grow with them: each must be limited on both sides.
+        // The value does not grow with each of the operands, so that these must be known, not only limited.
         let exact = |format: &dyn Fn(&[String]) -> String| {
-            let both = |&operand: &Value| of(operand, BoundSide::Below).and(of(operand, BoundSide::Above));
+            let both = |&operand: &Value| {
+                let below = of(operand, BoundSide::Below)?;
+                (of(operand, BoundSide::Above)? == below).then_some(below)
+            };
             data.operands.iter().map(both).collect::<Option<Vec<String>>>().map(|parts| format(&parts))
         };
+        // By a positive constant it grows with the other operand.
+        let scaled = |by: usize, symbol: &str| {
+            let factor = data.operands.get(by).and_then(|&by| self.constant(by)).filter(|&by| by > 0)?;
+            Some(format!("{} {symbol} {factor}", in_brackets(&operand(1 - by, side)?)))
+        };
         match data.op {
+            Op::Mul if scaled(0, "*").is_some() => scaled(0, "*"),
+            Op::Mul if scaled(1, "*").is_some() => scaled(1, "*"),
+            Op::Div | Op::FloorDiv if scaled(1, "/").is_some() => scaled(1, "/"),
+            Op::Lshift if scaled(1, "<<").is_some() => scaled(1, "<<"),
+            Op::Rshift if scaled(1, ">>").is_some() => scaled(1, ">>"),
             Op::Dim => {
                 let array = data.operands.first().and_then(|&array| func.param_index(array));
                 let name = array.and_then(|index| func.param_names.get(index)).map_or("an array", |name| name);
                 let Imm::Axis(axis) = data.imm else { return None };
                 Some(format!("{name}.shape[{axis}]"))
             }
-            Op::Cast => operand(0, side),
+            Op::Cast => {
+                let [from, to] = [*data.operands.first()?, value].map(|value| func.ty(value).as_scalar());
+                let is_wide = from.zip(to).is_none_or(|(from, to)| !from.is_int() || from.bits() <= to.bits());
+                is_wide.then(|| operand(0, side)).flatten()
+            }
             Op::Neg => Some(format!("-{}", in_brackets(&operand(0, side.other())?))),
             Op::Add => Some(format!("{} + {}", operand(0, side)?, in_brackets(&operand(1, side)?))),
             Op::Sub => Some(format!("{} - {}", operand(0, side)?, in_brackets(&operand(1, side.other())?))),
@@ -273,7 +307,9 @@ impl<'a> BoundFinder<'a> {
             // A remainder has the sign of its divisor and is less than it, whatever is divided.
             Op::Mod => match self.constant(*data.operands.get(1)?) {
                 Some(divisor) if divisor > 0 && side == BoundSide::Below => Some("0".to_owned()),
-                _ => operand(1, BoundSide::Below).and(operand(1, BoundSide::Above)),
+                Some(divisor) if divisor > 0 => Some(divisor.to_string()),
+                _ if side == BoundSide::Above => Some(format!("max({}, 0)", operand(1, side)?)),
+                _ => Some(format!("min({}, 0)", operand(1, side)?)),
             },
             Op::BitAnd => {
                 let mask =
