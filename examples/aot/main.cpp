@@ -11,7 +11,7 @@
 
 namespace {
 
-template <class T> polyloom_array1 view(std::span<T> values) {
+template <class T, std::size_t N> polyloom_array1 view(std::span<T, N> values) {
     return {values.data(), {static_cast<int64_t>(values.size())}, {sizeof(T)}};
 }
 

@@ -71,8 +71,8 @@ fn declaration(function: &ArtifactFunction) -> String {
 pub(super) fn module(artifact: &Artifact) -> String {
     let name = &artifact.name;
     let mut text = format!(
-        "//! `{name}`: made by Polyloom {}, polyloom ABI {NATIVE_ABI}. Nothing of Polyloom is needed to use it.\n\
-         //!\n//! Have `rustc` link it: `cargo:rustc-link-search=FOLDER` and `cargo:rustc-link-lib=static={name}` in `build.rs`.\n\n",
+        "// `{name}`: made by Polyloom {}, polyloom ABI {NATIVE_ABI}. Nothing of Polyloom is needed to use it.\n\
+         //\n// Have `rustc` link it: `cargo:rustc-link-search=FOLDER` and `cargo:rustc-link-lib=static={name}` in `build.rs`.\n\n",
         env!("CARGO_PKG_VERSION")
     );
     text.push_str(
