@@ -1,4 +1,6 @@
 //! `polyloom latency`: how long single calls of a kernel take, as a histogram, beside calls of an empty function.
+//!
+//! Design: `docs/design/promises.md`.
 
 mod drawing;
 
