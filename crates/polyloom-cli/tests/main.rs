@@ -992,7 +992,7 @@ fn latency_refuses_what_it_cannot_call() {
         (&["--kernel", "by_thread", "--arg=x=ones:8"][..], "asks for its thread along 1 axes"),
         (&["--kernel", "added", "--dim", "8", "--arg=x=ones:8", "--arg=n=8", "--arg=y=zeros:1"], "leave --dim out"),
         (&["--kernel", "added", "--arg=x=ones:8", "--arg=n=8"], "parameter `y` has no value"),
-        (&["--kernel", "added", "--arg=x=ones:8", "--arg=n=9", "--arg=y=zeros:1"], "outside"),
+        (&["--kernel", "added", "--arg=x=ones:8", "--arg=n=9", "--arg=y=zeros:1"], "would access `x[8]`"),
         (
             &["--kernel", "by_thread", "--dim", "8", "--arg=x=ones:8", "--against", "/nowhere.so"],
             "cannot find /nowhere.so",
