@@ -164,7 +164,7 @@ fn function(artifact: &ArtifactFunction) -> String {
     if has_sites {
         let _ = writeln!(
             text,
-            "_library.{name}_site.argtypes = [ctypes.c_int32]\n_library.{name}_site.restype = ctypes.c_char_p"
+            "_library.{name}_site.argtypes = [_ctypes.c_int32]\n_library.{name}_site.restype = _ctypes.c_char_p"
         );
     }
     let call = format!("_library.{name}({})", given.join(", "));
