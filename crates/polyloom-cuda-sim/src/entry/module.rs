@@ -67,7 +67,7 @@ fn load(driver: &Driver, context: Handle, address: usize, options: JitOptions) -
             Ok(image.handle)
         }
         Err(ImageError { error, reason }) => {
-            driver.journal.noted(&format!("a module cannot be loaded: {reason}"));
+            driver.journal.tell(&format!("a module cannot be loaded: {reason}"));
             options.log(&reason)?;
             Err(error)
         }
