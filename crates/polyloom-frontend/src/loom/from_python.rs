@@ -106,12 +106,19 @@ fn package_member(expr: &Expr) -> Option<&str> {
     }
 }
 
+/// Returns the type that a member of the package is.
 fn scalar_of(name: &str) -> Option<Scalar> {
-    Scalar::from_python_name(name).or(match name {
+    Scalar::from_python_name(name).or(builtin_scalar(name))
+}
+
+/// Returns the type that a name of Python's own is. Other names are the program's, `u64` too.
+fn builtin_scalar(name: &str) -> Option<Scalar> {
+    match name {
         "float" => Some(Scalar::F32),
         "int" => Some(Scalar::I32),
+        "bool" => Some(Scalar::Bool),
         _ => None,
-    })
+    }
 }
 
 fn keyword<'a>(call: &'a ast::ExprCall, name: &str) -> Option<&'a Expr> {
@@ -169,6 +176,9 @@ impl LoomWriter {
         let Some(elem) = keyword(call, "dtype") else { return unsupported("type without elements") };
         let Some(elem) = self.ty(elem)? else { return Ok(None) };
         let mut arguments = vec![elem];
+        if matches!(keyword(call, "length"), Some(Expr::Name(name)) if name.id == "Any") {
+            return unsupported("vector of any length");
+        }
         match (keyword(call, "length"), keyword(call, "shape")) {
             (Some(length), _) => arguments.push(self.expr(length)?),
             (_, Some(Expr::Tuple(shape))) => {
@@ -190,7 +200,7 @@ impl LoomWriter {
             }));
         }
         match expr {
-            Expr::Name(name) => match (name.id.as_str(), scalar_of(&name.id)) {
+            Expr::Name(name) => match (name.id.as_str(), builtin_scalar(&name.id)) {
                 ("Any" | "Callable", _) => Ok(None),
                 (_, Some(scalar)) => Ok(Some(types::scalar_name(scalar).to_owned())),
                 (name, None) => Ok(Some(self.names.own(name))),
@@ -468,7 +478,7 @@ impl LoomWriter {
             },
             Expr::BooleanLiteral(literal) => literal.value.to_string(),
             Expr::StringLiteral(literal) => quoted(literal.value.to_str()),
-            Expr::Name(name) => match (name.id.as_str(), scalar_of(&name.id)) {
+            Expr::Name(name) => match (name.id.as_str(), builtin_scalar(&name.id)) {
                 ("print" | "len" | "type" | "range", _) => name.id.to_string(),
                 (_, Some(scalar)) => types::scalar_name(scalar).to_owned(),
                 (name, None) => match self.params.get(name) {
