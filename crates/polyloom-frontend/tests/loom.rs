@@ -497,6 +497,18 @@ fn several_mistakes_are_told_at_once() {
 }
 
 #[test]
+fn a_block_after_a_colon_has_statements() {
+    for text in [
+        "kernel k(m: i32) {\n    if m > 0 {\n  if m > 1:\n    }\n}\n",
+        "kernel k(m: i32) {\n    if m > 1:\n}\n",
+        "fn f(m: i32):\n",
+    ] {
+        let error = read(text).expect_err(text).to_string();
+        assert!(error.contains("the block after `:` has no statements"), "{error}");
+    }
+}
+
+#[test]
 fn formatting_is_stable_and_keeps_comments_and_meaning() {
     let untidy = "// A file.\n\n\n\nkernel   f(x:array<f32,n>,a : f32)->y:array<f32 , n>@workgroup( 64 ){\n  // Each.\nfor i in 0 .. n{\n      let b = - x[ i ]*( a+1.0 ) // why\n if b<0.0:\n   y[i]=min(b,c = 2)\n else:\n        y[i] = -b\n // end\n}\n}\nfn g<T:Float>(x:T)->(T,T){return x,x}\n";
     let tidy = "// A file.\n\nkernel f(x: array<f32, n>, a: f32) -> y: array<f32, n> @workgroup(64) {\n    // Each.\n    for i in 0..n {\n        let b = -x[i] * (a + 1.0) // why\n        if b < 0.0:\n            y[i] = min(b, c=2)\n        else:\n            y[i] = -b\n        // end\n    }\n}\nfn g<T: Float>(x: T) -> (T, T) { return x, x }\n";

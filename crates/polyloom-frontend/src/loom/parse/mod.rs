@@ -336,7 +336,7 @@ impl<'a> Parser<'a> {
         }
         let outer = self.line_column(header);
         let column = self.token().column;
-        if column <= outer || self.kind() == TokenKind::End {
+        if column <= outer || self.kind() == TokenKind::End || self.kind().is("}") {
             let colon = self.tokens[self.at - 1].range;
             let help = "indent its statements deeper than this line, or write `{ }` for an empty one";
             self.error(Code::Syntax, colon, "the block after `:` has no statements", help);
