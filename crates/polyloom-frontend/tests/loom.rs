@@ -509,6 +509,12 @@ fn a_block_after_a_colon_has_statements() {
 }
 
 #[test]
+fn numbers_have_no_members() {
+    let error = read("kernel k(x: array<f32, n>) { for i in 0..n { x[i] = x[2 . i] } }").expect_err("`2 . i`");
+    assert!(error.to_string().contains("a number has no members"), "{error}");
+}
+
+#[test]
 fn formatting_is_stable_and_keeps_comments_and_meaning() {
     let untidy = "// A file.\n\n\n\nkernel   f(x:array<f32,n>,a : f32)->y:array<f32 , n>@workgroup( 64 ){\n  // Each.\nfor i in 0 .. n{\n      let b = - x[ i ]*( a+1.0 ) // why\n if b<0.0:\n   y[i]=min(b,c = 2)\n else:\n        y[i] = -b\n // end\n}\n}\nfn g<T:Float>(x:T)->(T,T){return x,x}\n";
     let tidy = "// A file.\n\nkernel f(x: array<f32, n>, a: f32) -> y: array<f32, n> @workgroup(64) {\n    // Each.\n    for i in 0..n {\n        let b = -x[i] * (a + 1.0) // why\n        if b < 0.0:\n            y[i] = min(b, c=2)\n        else:\n            y[i] = -b\n        // end\n    }\n}\nfn g<T: Float>(x: T) -> (T, T) { return x, x }\n";

@@ -221,6 +221,10 @@ impl<'a> Parser<'a> {
                 TokenKind::Symbol(".") => {
                     self.bump();
                     let Some(member) = self.ident("a member", "write its name after the point") else { return expr };
+                    if matches!(expr.kind, ExprKind::Int(..) | ExprKind::Float(..)) {
+                        let help = "multiply by `*`; a number may end with its type: `1.0f32`";
+                        self.error(Code::Syntax, member.range, "a number has no members", help);
+                    }
                     Expr { kind: ExprKind::Member(Box::new(expr), member), range: self.since(start) }
                 }
                 _ => return expr,
