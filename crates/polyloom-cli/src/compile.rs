@@ -302,7 +302,7 @@ fn is_gpu_llvm(arguments: &CompileArguments) -> bool {
     !arguments.arch.is_empty() || arguments.backend == Some(BackendChoice::Nvptx)
 }
 
-/// What GPU code is for: one target at least.
+/// Names what GPU code is for: one target at least.
 fn targets(arguments: &CompileArguments, kernel: &Kernel) -> Vec<GpuTarget> {
     let target = |arch| GpuTarget {
         ptx_version: arguments.ptx_version,

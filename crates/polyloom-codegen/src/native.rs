@@ -450,7 +450,7 @@ impl NativeCpu {
     }
 }
 
-/// What is in a library beside its functions: how they are chosen, and the texts of their checks.
+/// Describes what is in a library beside its functions: how they are chosen, and the texts of their checks.
 #[derive(Clone, Copy)]
 pub struct NativeLibrary<'a> {
     /// Its name, an identifier.

@@ -8,7 +8,7 @@ use crate::status::{CudaError, Outcome};
 /// Begins a handle.
 const MAGIC: [u8; 8] = *b"polyloom";
 
-/// What a handle is for.
+/// Says what a handle is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SharedObject {
     /// Memory, by the number of its block.

@@ -166,7 +166,7 @@ impl AddressSpace {
         if address - start < mapping.n_bytes { Ok((*start, mapping)) } else { Err(CudaError::INVALID_VALUE) }
     }
 
-    /// Where the mappings begin that a range consists of, without gaps.
+    /// Returns where the mappings begin that a range consists of, without gaps.
     fn mappings(&self, (address, n_bytes): (DeviceAddress, u64)) -> Outcome<Vec<DeviceAddress>> {
         let end = end_of(address, n_bytes)?;
         let mut next = address;

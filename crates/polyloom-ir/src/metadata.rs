@@ -142,7 +142,7 @@ impl KernelKind {
     }
 }
 
-/// How hard a compiler of the CPU tries, and for what.
+/// Says how hard a compiler of the CPU tries, and for what.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OptLevel {
     /// Code as it is written: threads one by one, no vectors, the shortest time to compile.

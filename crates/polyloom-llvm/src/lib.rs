@@ -79,7 +79,7 @@ impl LlvmBackend {
         self.processor.triple.clone().unwrap_or_else(host)
     }
 
-    /// What a library has beside its functions, as an object file: how they are chosen when it is loaded, and the texts
+    /// Emits what a library has beside its functions, as an object file: how they are chosen when it is loaded, and the texts
     /// of their checks.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What machine code calls: the proof of promises that rule such calls out.
+//! Finds what machine code calls: the proof of promises that rule such calls out.
 //!
 //! The proof reads the assembly text of the very module that becomes the object, because code generation makes calls that
 //! no earlier form shows: of `memcpy` in place of a loop, of the system's mathematics where the processor lacks an
@@ -59,7 +59,7 @@ impl OutsideCall {
         promises.into_iter().find(|(_, holds)| *holds).map(|(promise, _)| promise)
     }
 
-    /// What is called, in words.
+    /// Names what is called, in words.
     fn describe(&self) -> String {
         match &self.callee {
             Some(callee) => format!("the machine code calls `{callee}`"),

@@ -300,7 +300,7 @@ pub(crate) struct OptimizerMode {
 }
 
 impl OptimizerMode {
-    /// How hard code generation tries: its passes are others than those of the optimiser.
+    /// Returns how hard code generation tries: its passes are others than those of the optimiser.
     fn of_generation(self) -> OptimizationLevel {
         match self.level {
             Some(OptLevel::O0) => OptimizationLevel::None,

@@ -57,7 +57,7 @@ impl FatCode {
     }
 }
 
-/// How the code of a part is compressed.
+/// Names how the code of a part is compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FatCompression {
     /// A block of LZ4.
@@ -75,9 +75,9 @@ pub struct FatPart<'a> {
     pub number: u32,
     /// Says which architectures besides run it.
     pub variant: ArchVariant,
-    /// How the bytes are compressed, if they are.
+    /// Holds how the bytes are compressed, if they are.
     pub compression: Option<FatCompression>,
-    /// How many bytes there are once they are decompressed; 0 if they are not compressed.
+    /// Counts the bytes once they are decompressed; 0 if they are not compressed.
     pub n_plain_bytes: u64,
     /// The code, with the zero bytes after it.
     pub bytes: &'a [u8],

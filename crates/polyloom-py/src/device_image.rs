@@ -57,7 +57,7 @@ impl DeviceImage {
 
 #[pymethods]
 impl ImageKernel {
-    /// What the driver says of it.
+    /// Holds what the driver says of it.
     #[getter]
     fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         in_python(py, self.kernel.attributes())
@@ -100,7 +100,7 @@ impl ImageKernel {
     }
 }
 
-/// What the driver of a device says of a kernel's code for launches over so many axes: its attributes, the blocks of
+/// Holds what the driver of a device says of a kernel's code for launches over so many axes: its attributes, the blocks of
 /// `n_threads` that a multiprocessor runs at once, and a block's suggested size with the fewest blocks that fill the device.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "Python takes it apart at once")]

@@ -1,4 +1,4 @@
-//! How long single calls take: histograms of calls, taken on one core, beside calls of a function that does nothing.
+//! Measures how long single calls take: histograms of calls, taken on one core, beside calls of a function that does nothing.
 //!
 //! What a machine adds to calls (interrupts, other processes, the clock itself) shows in the calls of the empty function,
 //! which take turns with the others. Times are ticks of the processor's own counter, where it has one that a program can
@@ -270,7 +270,7 @@ pub fn library_function(path: &Path, name: &str) -> Result<MeasuredEntry, String
     Ok(unsafe { std::mem::transmute::<*mut c_void, MeasuredEntry>(symbol) })
 }
 
-/// What the loader says.
+/// Holds what the loader says.
 #[cfg(unix)]
 fn last_error() -> String {
     // SAFETY: the loader's text is valid until its next call on this thread.

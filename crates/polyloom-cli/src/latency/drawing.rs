@@ -11,13 +11,13 @@ const MAX_ROWS: usize = 36;
 const BAR: f64 = 34.0;
 
 /// A range of times, and the calls of each function in it.
-struct Row {
+struct HistogramRow {
     /// The end in nanoseconds.
     up_to_ns: f64,
     counts: Vec<u64>,
 }
 
-fn rows(report: &LatencyReport) -> Vec<Row> {
+fn rows(report: &LatencyReport) -> Vec<HistogramRow> {
     let histograms: Vec<&LatencyHistogram> = report.functions.iter().map(|function| &function.histogram).collect();
     let least = histograms.iter().map(|histogram| histogram.least()).min().unwrap_or(0).max(1);
     let most = histograms.iter().map(|histogram| histogram.most()).max().unwrap_or(1);
@@ -27,7 +27,7 @@ fn rows(report: &LatencyReport) -> Vec<Row> {
         let up_to = if rows.len() + 1 == MAX_ROWS { most } else { (end as u64).min(most) };
         if up_to > above {
             let counts = histograms.iter().map(|histogram| histogram.count(above, up_to)).collect();
-            rows.push(Row { up_to_ns: report.clock.ns(up_to), counts });
+            rows.push(HistogramRow { up_to_ns: report.clock.ns(up_to), counts });
             above = up_to;
         }
         end *= 2f64.powf(1.0 / PER_OCTAVE);

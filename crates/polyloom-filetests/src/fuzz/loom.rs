@@ -1,4 +1,4 @@
-//! What must hold for any `.loom` text.
+//! States what must hold for any `.loom` text.
 
 use super::python::{check_diagnostics, check_rejection};
 use super::targets::assert_verified;

@@ -43,7 +43,7 @@ unsafe extern "C" {
 /// Places in the source by number, in place of lines: for code whose sources are not at hand.
 pub(crate) type SpanNumbers = RefCell<Vec<Span>>;
 
-/// What the lines of a table are.
+/// Says what the lines of a table are.
 enum LineSource<'a> {
     /// Lines of files.
     Files(&'a SourceMap),

@@ -126,7 +126,7 @@ impl NativeLowering<'_, '_> {
         self.ir.offset(self.ir.int(8), base, self.ir.i64_const(offset))
     }
 
-    /// Where the word of a parameter of the scalarised kernel is.
+    /// Returns where the word of a parameter of the scalarised kernel is.
     fn word(&self, block: Val, slot: usize, offset: u32) -> Val {
         self.at(block, i64::from(self.layout.offsets[slot] + offset))
     }

@@ -118,7 +118,7 @@ impl Strategy {
     }
 }
 
-/// What the level for the shortest delay brings, in words.
+/// Describes what the level for the shortest delay brings.
 fn describe_latency(func: &Function, processor: &HostProcessor) -> String {
     let align = loop_alignment(processor, func.opt_level()).unwrap_or_default();
     let mut text = format!(

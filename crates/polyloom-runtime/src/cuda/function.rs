@@ -48,7 +48,7 @@ impl LoadedModule {
     ///
     /// # Errors
     ///
-    /// What the driver says of it.
+    /// Holds what the driver says of it.
     pub(super) fn load(device: &Arc<CudaDevice>, image: &[u8]) -> Result<Arc<LoadedModule>, DeviceFailure> {
         let id = DeviceId::Cuda(device.number());
         let mut log = vec![0u8; LOG_BYTES];
@@ -131,7 +131,7 @@ impl LoadedFunction {
         self.device().unload_later(self.module.clone());
     }
 
-    /// What the driver says of it.
+    /// Holds what the driver says of it.
     pub(super) fn attributes(&self) -> Result<KernelAttributes, DeviceFailure> {
         self.device().within("describe the kernel", || {
             let attribute = |attribute| -> Result<u32, DriverError> {

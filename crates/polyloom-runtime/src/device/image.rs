@@ -4,7 +4,7 @@ use super::{DeviceFailure, Queue};
 use polyloom_ir::LaunchConfig;
 use std::sync::Arc;
 
-/// What a GPU's driver says of a kernel's code.
+/// Holds what a GPU's driver says of a kernel's code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KernelAttributes {
     /// 32-bit registers of a thread.
@@ -21,10 +21,10 @@ pub struct KernelAttributes {
     pub dynamic_shared_bytes: u32,
 }
 
-/// What a GPU's driver says of a kernel and of its launches.
+/// Holds what a GPU's driver says of a kernel and of its launches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KernelProperties {
-    /// What it says of the code.
+    /// Holds what it says of the code.
     pub attributes: KernelAttributes,
     /// The blocks that a multiprocessor runs at once.
     pub blocks_at_once: u32,

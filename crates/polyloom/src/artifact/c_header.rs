@@ -57,7 +57,7 @@ pub fn prototype(signature: &NativeSignature) -> String {
     format!("{result} {}({params})", signature.name)
 }
 
-/// What the header says of one function.
+/// Returns what the header says of one function.
 fn comment(function: &ArtifactFunction) -> String {
     let mut text = format!("/* {}", function.source_signature.replace("*/", "* /"));
     for (param, name) in function.parts.signature.params.iter().zip(param_names(&function.parts.signature)) {

@@ -38,7 +38,7 @@ pub struct Manifest {
     pub polyloom: String,
     /// The version of the ABI.
     pub abi: u32,
-    /// What it is for.
+    /// Says what it is for.
     pub target: ManifestTarget,
     /// Its files, by what they are: `static_library`, `shared_library`, `header`, `rust`, `python` and `ptx`.
     pub files: Vec<ManifestFile>,
@@ -59,7 +59,7 @@ pub struct ManifestTarget {
 /// A file of an artifact.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ManifestFile {
-    /// What it is.
+    /// Says what it is.
     pub kind: String,
     /// Its name, in the manifest's folder.
     pub path: String,
@@ -83,12 +83,12 @@ pub struct ManifestEntry {
     pub float_mode: String,
     /// The C function's parameters, extents among them.
     pub parameters: Vec<ManifestParameter>,
-    /// What it returns: `status`, or the type of its value.
+    /// Says what it returns: `status`, or the type of its value.
     pub returns: String,
     /// The checks that a status names, from 1 on.
     #[serde(default)]
     pub checks: Vec<String>,
-    /// What callers see to.
+    /// States what callers see to.
     #[serde(default)]
     pub constraints: Vec<String>,
 }

@@ -30,7 +30,7 @@ use polyloom_ir::{Arch, Code, Diagnostic, FloatMode};
 use polyloom_passes::autodiff::DerivativeRequest;
 use std::path::{Path, PathBuf};
 
-/// Why an artifact was not made.
+/// Says why an artifact was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum ArtifactError {
     /// A function cannot be compiled.

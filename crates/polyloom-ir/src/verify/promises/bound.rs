@@ -1,4 +1,4 @@
-//! How often loops run: what can be said before they do.
+//! States how often loops run, before they do.
 //!
 //! The number of a loop's iterations is stated in constants, extents of arrays, parameters and thread coordinates, and in
 //! counters of loops around it that are bounded themselves. What is read from memory states nothing, unless `min`, `max`
@@ -10,7 +10,7 @@ use crate::op::{Op, OpGroup};
 use crate::types::Scalar;
 use std::collections::{HashMap, HashSet};
 
-/// How far back the computation of a number is looked at.
+/// Bounds how far back the computation of a number is followed.
 const MAX_DEPTH: u32 = 24;
 
 /// A loop and how often it runs at most.
@@ -41,7 +41,7 @@ pub fn loop_bounds(module: &Module, func: FuncId) -> Vec<LoopBound> {
     found
 }
 
-/// Which side of a number is to be limited.
+/// Names the side of a number that is to be limited.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BoundSide {
     Above,
@@ -57,7 +57,7 @@ impl BoundSide {
 /// Walks one function, loops before what is in them.
 struct BoundFinder<'a> {
     func: &'a Function,
-    /// Whether each parameter is limited, which parameters of kernels are.
+    /// True for each parameter that is limited, which parameters of kernels are.
     known: Vec<bool>,
     /// The limits below and above of the counters of loops seen so far.
     counters: HashMap<Value, [Option<String>; 2]>,
@@ -219,7 +219,7 @@ impl<'a> BoundFinder<'a> {
         greatest
     }
 
-    /// Which parameter of a region a value is.
+    /// Returns the index of the parameter of a region that a value is.
     fn param_of(&self, region: Region, value: Value) -> Option<usize> {
         match self.func.values[value].def {
             ValueDef::Param(of, index) if of == region => Some(index as usize),
@@ -243,7 +243,7 @@ impl<'a> BoundFinder<'a> {
         self.limit_within(value, side, MAX_DEPTH)
     }
 
-    /// What a number is not above, or not below, in terms that are known before the loop runs.
+    /// Returns what a number is not above, or not below, in terms that are known before the loop runs.
     fn limit_within(&self, value: Value, side: BoundSide, depth: u32) -> Option<String> {
         let func = self.func;
         if let Some(number) = self.constant(value) {
