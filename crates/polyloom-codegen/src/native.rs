@@ -434,10 +434,6 @@ pub enum NativeCpu {
 }
 
 impl NativeCpu {
-    /// Every kind.
-    pub const ALL: [NativeCpu; 5] =
-        [NativeCpu::Baseline, NativeCpu::Avx2, NativeCpu::Avx512, NativeCpu::Neon, NativeCpu::Native];
-
     /// `baseline`, `avx2`, `avx512`, `neon` or `native`.
     pub fn name(self) -> &'static str {
         match self {
