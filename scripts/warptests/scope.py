@@ -59,6 +59,7 @@ PUBLIC_INTERNALS = {
     "strides_from_shape",
     "transformation",
     "type_scalar_type",
+    "user_cache_dir",
     "vector",
     "vector_types",
 }

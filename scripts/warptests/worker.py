@@ -17,6 +17,7 @@ import math
 import os
 import signal
 import sys
+import tempfile
 import traceback
 import types
 import unittest
@@ -44,7 +45,12 @@ def strides_from_shape(shape: tuple[int, ...], dtype: Any) -> tuple[int, ...]:
     return tuple(size * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-# What Warp's tests take from Warp's inside to go over all types.
+def user_cache_dir(application: str, author: str = "", version: str = "") -> str:
+    """A folder for what an application keeps; here one that is thrown away with the run."""
+    return str(Path(tempfile.gettempdir(), application, author, version))
+
+
+# What Warp's tests and packages take from Warp's inside: mostly tables, to go over all types.
 TABLES = {
     "float_types": FLOATS,
     "int_types": INTEGERS,
@@ -57,6 +63,7 @@ TABLES = {
     "non_atomic_types": (polyloom.int8, polyloom.uint8, polyloom.int16, polyloom.uint16),
     "Reference": ReferenceAnnotation,
     "strides_from_shape": strides_from_shape,
+    "user_cache_dir": user_cache_dir,
     "type_scalar_type": lambda dtype: getattr(dtype, "_wp_scalar_type_", dtype),
 }
 TESTS = Path(importlib.util.find_spec("warp").origin).parent / "tests"  # type: ignore[union-attr,arg-type]
