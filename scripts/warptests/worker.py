@@ -28,6 +28,7 @@ from typing import Any
 import polyloom
 from polyloom import _composite_names, _scalars
 from polyloom._annotations import ReferenceAnnotation
+from polyloom._builtins import Builtin
 
 from warptests.scope import PUBLIC_INTERNALS, ModuleText, bound_names, reason_of
 from warptests.suites import tests_of
@@ -52,6 +53,8 @@ def user_cache_dir(application: str, author: str = "", version: str = "") -> str
 
 # What Warp's tests and packages take from Warp's inside: mostly tables, to go over all types.
 TABLES = {
+    "Any": Any,
+    "builtin_functions": {name: value for name, value in vars(polyloom).items() if isinstance(value, Builtin)},
     "float_types": FLOATS,
     "int_types": INTEGERS,
     "scalar_types": (*INTEGERS, *FLOATS),
