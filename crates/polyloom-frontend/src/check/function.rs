@@ -328,7 +328,9 @@ impl KernelCompilation<'_> {
             SpecialisationArg::View(array, _) => format!("{name}: part of {}", array.python_name()),
             SpecialisationArg::Own(..) => format!("{name}: an array of the caller's own"),
             SpecialisationArg::Tuple(types) => format!("{name}: a tuple of {}", types.len()),
-            SpecialisationArg::Incomplete(ty, _) => format!("{name}: {} with arrays that are not set", ty.python_name()),
+            SpecialisationArg::Incomplete(ty, _) => {
+                format!("{name}: {} with arrays that are not set", ty.python_name())
+            }
         });
         let instance = format!("`{}({})`", def.name.as_str(), parameters.collect::<Vec<_>>().join(", "));
         for error in errors.filter(|error| error.labels.len() < MAX_LABELS) {
