@@ -117,13 +117,15 @@ impl TileShape {
         let n_fair = (n_matrices * n_tall * n_wide).div_ceil(4 * u64::from(options.n_workers));
         let n_near = GROUP_BYTES / (most_rows * panel_bytes).max(1);
         let n_grouped = n_near.min(n_fair).clamp(1, MAX_GROUPED.into()) as u32;
+        // Pieces are of about the same length, because each stores its partial sums and loads them again.
+        let n_pieces = length.div_ceil(PIECE_LENGTH.into());
         TileShape {
             rows: most_rows as u8,
             columns: tile_columns as u8,
             packs_left,
             packs_right,
             n_grouped,
-            piece: PIECE_LENGTH,
+            piece: length.div_ceil(n_pieces.max(1)).max(1) as u32,
         }
     }
 }
