@@ -312,7 +312,7 @@ fn choose_columns(columns: u64, most: u64) -> u64 {
     }
     // Tiles of one vector do less for each factor that they load, which is worth it where two would hang over.
     let computed = |width: u64| columns.div_ceil(width) * width;
-    if computed(half) * 5 / 4 < computed(most) { half } else { most }
+    if computed(half) * 9 / 8 < computed(most) { half } else { most }
 }
 
 /// The columns of values that threads go along side by side.
