@@ -98,6 +98,34 @@ def test_reductions_of_special_numbers(name):
         np.testing.assert_array_equal(getattr(ops, name)(x), wanted)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin"])
+def test_extrema_of_rows_of_any_length_with_zeros_of_both_signs_and_nans_of_both(name, dtype):
+    rng = np.random.default_rng(5)
+    nan = np.array(np.nan, dtype)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, nan, -nan, np.finfo(dtype).tiny, -np.finfo(dtype).tiny], dtype)
+    lengths = [*range(1, 36), 63, 64, 65, 96, 127, 257, 4095, 4096, 4097, 9001]
+    for n in lengths:
+        for some in [special[:2], special[:4], special[[0, 1, 6, 7]], special[[1, 3]], special, -special[4:6]]:
+            x = rng.standard_normal((6, n)).astype(dtype)
+            # A row of what is special alone, one that is negative, and others with some of it in places.
+            x[0] = rng.choice(some, n)
+            x[1] = -np.abs(x[1])
+            places = rng.random(x.shape) < 0.1
+            x[3:][places[3:]] = rng.choice(some, int(places[3:].sum()))
+            given = getattr(ops, name)(x, 1)
+            assert_same_bits(given, evaluated(name, x, axis=1))
+            np.testing.assert_array_equal(given, getattr(np, name)(x, 1))
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "softmax", "layer_norm", "logsumexp"])
+def test_rows_of_any_length_give_the_bits_of_the_evaluator(name):
+    for n in [*range(1, 36), 63, 64, 65, 96, 127, 257, 4096, 4097]:
+        x = numbers((3, n), np.float32, n)
+        options = {} if name == "layer_norm" else {"axis": 1}
+        assert_same_bits(getattr(ops, name)(x, **options), evaluated(name, x, **options))
+
+
 def test_a_long_sum_is_exact_to_a_few_units():
     x = numbers((10_000_000,), np.float32, 9, 0.0, 1.0)
     exact = x.sum(dtype=np.float64)
@@ -122,6 +150,15 @@ def test_scans(name, dtype):
                 assert given.dtype == wanted.dtype
                 assert_near(given, wanted)
                 assert_same_bits(given, evaluated(name, view, axis=axis))
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 15, 16, 17, 31, 32, 33])
+def test_scans_of_few_rows(n_rows):
+    x = numbers((n_rows, 5000), np.float32, n_rows)
+    for name in ["cumsum", "cummax"]:
+        given = getattr(ops, name)(x, 1)
+        assert_same_bits(given, evaluated(name, x, axis=1))
+    np.testing.assert_array_equal(ops.cumsum(x[:, :4000], 1), np.cumsum(x[:, :4000], 1))
 
 
 @pytest.mark.parametrize(("name", "function"), [("cummax", np.maximum), ("cummin", np.minimum)])
