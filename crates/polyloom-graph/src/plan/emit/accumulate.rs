@@ -132,16 +132,22 @@ impl Accumulator {
     /// get the result.
     pub(super) fn across_lanes<'g>(self, state: &[Expr<'g>], first: u32) -> Vec<Expr<'g>> {
         let b = state[0].builder();
-        if self.watches_nan() {
-            // A NaN takes the place of the extremum, so that one array has both.
-            let nan = b.float(self.dtype, f64::NAN);
-            let merge = |x: &[Expr<'g>], y: &[Expr<'g>]| {
-                vec![(x[0].ne(x[0]) | y[0].ne(y[0])).select(nan, self.pair(b, x[0], y[0]))]
-            };
-            let total = across_block(&[state[1].select(nan, state[0])], first, merge)[0];
-            return vec![total, total.ne(total)];
+        let array = |(id, x): (u32, &Expr<'g>)| b.shared_array(id, x.scalar(), N_LANES as u32);
+        let arrays: Vec<Expr<'g>> = (first..).zip(state).map(array).collect();
+        let at = |place: Expr<'g>| -> Vec<Expr<'g>> { arrays.iter().map(|array| array.load(&[place])).collect() };
+        let keep = |place: Expr<'g>, state: &[Expr<'g>]| {
+            arrays.iter().zip(state).for_each(|(array, &x)| array.store(&[place], x));
+        };
+        let lane = b.thread_idx(0);
+        keep(lane, state);
+        b.sync_threads();
+        let mut distance = N_LANES as i64 / 2;
+        while distance > 0 {
+            b.if_then(lane.lt(distance), || keep(lane, &self.merge(&at(lane), &at(lane + distance))));
+            b.sync_threads();
+            distance /= 2;
         }
-        across_block(state, first, |x, y| self.merge(x, y))
+        at(b.int(Scalar::I32, 0))
     }
 
     /// Combines the states of the 32 lanes of a warp as the same tree, without shared memory. All lanes get the result.
@@ -177,31 +183,6 @@ impl Accumulator {
         };
         if value.scalar() == dtype { value } else { value.cast(dtype) }
     }
-}
-
-/// Combines the states of the 32 threads of a block as a tree, through shared arrays numbered from `first` on.
-fn across_block<'g>(
-    state: &[Expr<'g>],
-    first: u32,
-    merge: impl Fn(&[Expr<'g>], &[Expr<'g>]) -> Vec<Expr<'g>>,
-) -> Vec<Expr<'g>> {
-    let b = state[0].builder();
-    let array = |(id, x): (u32, &Expr<'g>)| b.shared_array(id, x.scalar(), N_LANES as u32);
-    let arrays: Vec<Expr<'g>> = (first..).zip(state).map(array).collect();
-    let at = |place: Expr<'g>| -> Vec<Expr<'g>> { arrays.iter().map(|array| array.load(&[place])).collect() };
-    let keep = |place: Expr<'g>, state: &[Expr<'g>]| {
-        arrays.iter().zip(state).for_each(|(array, &x)| array.store(&[place], x));
-    };
-    let lane = b.thread_idx(0);
-    keep(lane, state);
-    b.sync_threads();
-    let mut distance = N_LANES as i64 / 2;
-    while distance > 0 {
-        b.if_then(lane.lt(distance), || keep(lane, &merge(&at(lane), &at(lane + distance))));
-        b.sync_threads();
-        distance /= 2;
-    }
-    at(b.int(Scalar::I32, 0))
 }
 
 fn boolean(b: &ExprBuilder, value: bool) -> Expr<'_> {
