@@ -277,6 +277,10 @@ class FunctionRewriter(ast.NodeTransformer):
         value = _load(self._name(f"v{number}"))
         return value if len(outputs) == 1 else ast.Subscript(value, ast.Constant(outputs.index(member)), ast.Load())
 
+    def _value(self, number: int, site: dict[str, Any]) -> ast.expr:
+        values = [self._result(number, member) for member in site["results"]]
+        return ast.Tuple(values, ast.Load()) if site["is_tuple"] else values[0]
+
     def _refused(self, number: int, original: ast.expr) -> ast.expr:
         refused = ast.Attribute(_load(self.prefix), "refused", ast.Load())
         call = ast.Call(refused, [ast.Constant(self.version), ast.Constant(number)], [])
@@ -286,7 +290,7 @@ class FunctionRewriter(ast.NodeTransformer):
         site = self.plan["groups"][number]["sites"][at]
         prelude, original = self._evaluated(node, number, at)
         held = self._name(f"v{number}")
-        result = self._result(number, site["result"])
+        result = self._value(number, site)
         test: ast.expr
         if at == 0:
             call = ast.Call(_load(self._name(f"g{number}")), self._slots(number), [])
@@ -307,10 +311,14 @@ class FunctionRewriter(ast.NodeTransformer):
         values = self._slots(number, site["n_slots"])
         runner = _load(self._name(f"g{number}"))
         n_before, latest = min(site["members"]), max(site["members"])
+        # Names are bound to it until the group has run.
+        nothing: ast.expr = ast.Constant(None)
+        if site["is_tuple"]:
+            nothing = ast.Tuple([ast.Constant(None) for _ in site["results"]], ast.Load())
         check = ast.Call(ast.Attribute(runner, "check", ast.Load()), [ast.Constant(latest), *values], [])
         if at == 0:
             test: ast.expr = ast.NamedExpr(_store(on), ast.BoolOp(ast.And(), [_load(self._name("on")), check]))
-            return _last_of([*prelude, ast.IfExp(test, ast.Constant(None), self._refused(number, original))])
+            return _last_of([*prelude, ast.IfExp(test, nothing, self._refused(number, original))])
         # The members so far have not run yet, and do where the group does not.
         made = self._name(f"m{number}")
         arguments = [ast.Constant(self.version), ast.Constant(number), ast.Constant(n_before), *values]
@@ -330,7 +338,7 @@ class FunctionRewriter(ast.NodeTransformer):
         slow = _last_of([ast.IfExp(_load(on), _last_of(restored), ast.Constant(None)), original])
         if at + 1 < len(group["sites"]):
             test = ast.BoolOp(ast.And(), [_load(on), check])
-            return _last_of([*prelude, ast.IfExp(test, ast.Constant(None), slow)])
+            return _last_of([*prelude, ast.IfExp(test, nothing, slow)])
         call = ast.NamedExpr(_store(held), ast.Call(runner, values, []))
         test = ast.BoolOp(ast.And(), [_load(on), _is_not_none(call)])
         bound: list[ast.expr] = [
@@ -338,7 +346,7 @@ class FunctionRewriter(ast.NodeTransformer):
             for name, member in site["holders"]
             if member in group["outputs"]
         ]
-        return _last_of([*prelude, ast.IfExp(test, _last_of([*bound, self._result(number, site["result"])]), slow)])
+        return _last_of([*prelude, ast.IfExp(test, _last_of([*bound, self._value(number, site)]), slow)])
 
 
 def _load(name: str) -> ast.Name:

@@ -36,7 +36,7 @@ def topk(x, k, axis=-1, largest=True):
     """The `k` largest elements along an axis, or smallest, in order, and their indices.
 
     NaN is above all numbers, and -0.0 below 0.0. Of equal elements the one with the lower index comes first. A call is
-    one of `topk_indices` and one of `gather`, which fuse where a fused function calls them itself.
+    one of `topk_indices` and one of `gather`, which a fused function runs in the group of what is around them.
 
     Parameters
     ----------

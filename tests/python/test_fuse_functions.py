@@ -338,6 +338,41 @@ def test_explain_names_groups_and_reasons():
     assert svg.startswith("<svg") and "ops.relu" in svg and "stroke-dasharray" in svg
 
 
+PAIR = "def pair(t, k):\n    u = ops.relu(t)\n    return ops.multiply(u, k), u\n"
+
+
+def test_helpers_that_return_tuples_run_in_the_group_of_their_caller():
+    wanted = np.tanh(np.maximum(A + B, 0) * 3), np.maximum(A + B, 0)
+    for body in (
+        "    y, z = pair(ops.add(a, b), 3)\n    return ops.tanh(y), z\n",
+        "    x = ops.add(a, b)\n    (y, z) = pair(x, k=3)\n    y = ops.tanh(y)\n    return y, z\n",
+        "    t = pair(ops.add(a, b), 3)\n    return ops.tanh(t[0]), t[1]\n",
+        "    [y, z] = t = pair(ops.add(a, b), 3)\n    return ops.tanh(y), t[1]\n",
+    ):
+        f = loom.fuse(loaded(PAIR + f"def f(a, b):\n{body}")["f"])
+        for given, expected in zip(f(A, B), wanted, strict=True):
+            assert np.allclose(given, expected)
+        assert [group.calls for group in f.groups] == [[0, 1, 2, 3]] and n_runs(f) == 1, body
+    # A result that nothing reads is not computed for its name alone.
+    f = loom.fuse(loaded(PAIR + "def f(a, b):\n    y, _ = pair(a, b)\n    return ops.tanh(y)\n")["f"])
+    assert np.allclose(f(A, B), np.tanh(np.maximum(A, 0) * B)) and n_runs(f) == 1
+    # The group runs at its last call, because an operand is made after the first one.
+    f = loom.fuse(
+        loaded(PAIR + "def f(a, b):\n    y, z = pair(a, 2)\n    c = b * 2.0\n    return ops.add(ops.add(y, z), c)\n")[
+            "f"
+        ]
+    )
+    for _ in range(2):
+        assert np.allclose(f(A, B), 3 * np.maximum(A, 0) + 2 * B)
+    assert [(group.calls, group.moment) for group in f.groups] == [([0, 1, 2, 3], "last")] and n_runs(f) == 2
+    # What the helper returns beside them is not its calls' own.
+    strict = loom.fuse(
+        loaded("def g(t):\n    return ops.relu(t), t\ndef f(a):\n    return ops.tanh(g(a)[0])\n")["f"], strict=True
+    )
+    with pytest.raises(loom.CompileError, match="`g`, which returns something else than results of its calls"):
+        strict(A)
+
+
 def test_the_cache_counts_and_forgets():
     f = loom.fuse(loaded("def f(a):\n    return ops.relu(ops.tanh(a))\n")["f"])
     assert f.cache_info() == (0, 0, 0)

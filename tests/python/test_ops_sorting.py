@@ -99,6 +99,27 @@ def test_many_short_rows():
     check(mixed((9, 1000), np.float32), 0)
 
 
+@pytest.mark.parametrize("n", [33, 64, 100, 129, 256, 257])
+def test_rows_that_a_thread_sorts_by_itself(n):
+    for n_rows in (7, 8, 33, 100):
+        check(mixed((n_rows, n), np.float32, n))
+        check(mixed((n, n_rows), np.float64, n), 0)
+
+
+@pytest.mark.parametrize("k", [1, 2, 8, 16, 17])
+def test_few_of_short_rows(k):
+    for x, axis in (
+        (mixed((16, 500), np.float32, k), 1),
+        (mixed((60, 5, 3), np.int32, k), 0),
+        (mixed(90, np.float32), 0),
+    ):
+        for largest in (False, True):
+            index = np.take(order(x, axis, largest), np.arange(k), axis)
+            values, indices = ops.topk(x, k, axis, largest)
+            assert_same_bits(indices, index.astype(np.int64))
+            assert_same_bits(values, np.take_along_axis(x, index, axis))
+
+
 def test_sorts_of_sorted_equal_and_reversed_rows():
     x = np.arange(6000, dtype=np.float32)
     for array in (x, x[::-1], np.zeros_like(x), np.full_like(x, np.nan), np.full_like(x, np.inf)):
@@ -137,6 +158,7 @@ def test_topk_in_a_fused_function():
     values, index = f(a)
     assert_same_bits(values, ops.exp(-wanted))
     assert_same_bits(index, indices)
+    assert [group.calls for group in f.groups] == [[0, 1, 2, 3, 4, 5]] and n_runs(f) == 1
 
 
 def test_sorted_integers_along_the_first_axis_are_memory_of_their_own():

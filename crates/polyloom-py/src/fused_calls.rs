@@ -35,6 +35,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Plans that are kept of a group, those that were used last.
 const MAX_PLANS: usize = 64;
 
+/// Values that calls up to one have been checked with: a group that runs at its last call is checked at each call before.
+struct CheckedValues {
+    call: usize,
+    keys: Vec<ExternalKey>,
+}
+
 /// Calls that run as one.
 pub(crate) struct FusedCalls {
     pub(crate) name: String,
@@ -46,6 +52,8 @@ pub(crate) struct FusedCalls {
     float_mode: FloatMode,
     /// The plan that was used last is the first.
     plans: Mutex<Vec<Arc<GroupPlan>>>,
+    /// The values that were checked last are at the end.
+    checked: Mutex<Vec<CheckedValues>>,
     pub(crate) n_hits: AtomicU64,
     pub(crate) n_misses: AtomicU64,
     /// The number of the policy by which paths are chosen, or that of the process.
@@ -80,10 +88,10 @@ impl FusedCalls {
             });
         }
         let (n_hits, n_misses) = (AtomicU64::new(0), AtomicU64::new(0));
-        let plans = Mutex::default();
+        let (plans, checked) = (Mutex::default(), Mutex::default());
         let has_numpy = calls.iter().any(|call| call.numpy.is_some());
         let policy = AtomicU32::new(PROCESS_POLICY);
-        FusedCalls { name, calls, outputs, has_numpy, externals, float_mode, plans, n_hits, n_misses, policy }
+        FusedCalls { name, calls, outputs, has_numpy, externals, float_mode, plans, checked, n_hits, n_misses, policy }
     }
 
     /// Says by which policy paths are chosen.
@@ -150,11 +158,33 @@ impl FusedCalls {
     pub(crate) fn clear(&self) {
         // They are dropped without the lock, because objects may run code when they die.
         let plans = std::mem::take(&mut *self.plans());
-        drop(plans);
+        let checked = std::mem::take(&mut *self.checked());
+        drop((plans, checked));
     }
 
     fn plans(&self) -> std::sync::MutexGuard<'_, Vec<Arc<GroupPlan>>> {
         self.plans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn checked(&self) -> std::sync::MutexGuard<'_, Vec<CheckedValues>> {
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true if the calls up to one have been checked with such values.
+    fn has_checked(&self, py: Python<'_>, call: usize, values: &[Bound<'_, PyAny>]) -> bool {
+        let args: SmallVec<[*mut ffi::PyObject; 8]> = values.iter().map(Bound::as_ptr).collect();
+        let mut held = SmallVec::new();
+        // SAFETY: `values` keeps the objects alive. Views are used below alone, where no Python code runs.
+        let views = unsafe { views_of(py, &args, &mut held) };
+        let mut run = RunValues::default();
+        let checked = self.checked();
+        checked.iter().rev().any(|each| {
+            let mut all = each.keys.iter().zip(&args).zip(&views);
+            // SAFETY: as above.
+            each.call == call
+                && each.keys.len() == args.len()
+                && all.all(|((key, &arg), view)| unsafe { key.matches(arg, view, &mut run) })
+        })
     }
 
     /// Runs the calls, and gives their results; nothing if the values are refused and `raises` is false.
@@ -452,16 +482,35 @@ impl FusedCalls {
 
     /// Returns true if the calls up to this one would take these values, the first of the external ones, as far as is known.
     pub(crate) fn check<'py>(&self, py: Python<'py>, call: usize, values: &[Bound<'py, PyAny>]) -> PyResult<bool> {
-        match guarded(|| self.infer_up_to(py, call, values)) {
+        let check = || {
+            if self.has_numpy && !has_plain_errors(py)? {
+                return Err(PyTypeError::new_err("floating-point errors raise"));
+            }
+            if self.has_checked(py, call, values) {
+                return Ok(());
+            }
+            let Some(keys) = self.infer_up_to(py, call, values)? else { return Ok(()) };
+            let mut checked = self.checked();
+            checked.push(CheckedValues { call, keys });
+            let oldest = if checked.len() > MAX_PLANS * self.calls.len() { Some(checked.remove(0)) } else { None };
+            drop(checked);
+            // It is dropped without the lock, because objects may run code when they die.
+            drop(oldest);
+            Ok(())
+        };
+        match guarded(check) {
             Err(error) if is_not_refusal(py, &error) => Err(error),
             found => Ok(found.is_ok()),
         }
     }
 
-    fn infer_up_to<'py>(&self, py: Python<'py>, call: usize, values: &[Bound<'py, PyAny>]) -> PyResult<()> {
-        if self.has_numpy && !has_plain_errors(py)? {
-            return Err(PyTypeError::new_err("floating-point errors raise"));
-        }
+    /// Infers the types of the calls up to one, and returns the keys of the values, if it depends on nothing else of them.
+    fn infer_up_to<'py>(
+        &self,
+        py: Python<'py>,
+        call: usize,
+        values: &[Bound<'py, PyAny>],
+    ) -> PyResult<Option<Vec<ExternalKey>>> {
         let mut objects = values.to_vec();
         objects.resize(self.externals.len(), py.None().into_bound(py));
         let mut uses = vec![ExternalUse::default(); self.externals.len()];
@@ -486,7 +535,11 @@ impl FusedCalls {
             return Err(self.mixed_devices(py, mixed));
         }
         let mut builder = CallBuilder::new(py, &found.types, &objects)?;
-        self.calls[..=call].iter().try_for_each(|earlier| builder.push(earlier))
+        self.calls[..=call].iter().try_for_each(|earlier| builder.push(earlier))?;
+        // A value that no call takes yet would be kept for the sake of its key.
+        let is_taken = |external: &ExternalUse| external.is_tensor || external.is_attribute;
+        found.keys.truncate(values.len());
+        Ok(uses.iter().take(values.len()).all(is_taken).then_some(found.keys))
     }
 
     /// Evaluates the calls by the evaluator that defines them.

@@ -268,6 +268,33 @@ fn no_tile_changes_a_bit_of_a_product() {
     assert!(n_tiled > 100);
 }
 
+/// Products of a matrix and a vector, either way round, with few elements and with many.
+#[test]
+fn products_of_matrices_and_vectors_have_the_bits_of_the_reference() {
+    let mut random = Random::new(5);
+    let sizes =
+        [[1, 40], [5, 33], [33, 100], [40, 257], [100, 31], [300, 64], [7, 500], [64, 32], [2100, 70], [300, 500]];
+    for (index, session) in tiers().iter().enumerate() {
+        for [columns, length] in sizes {
+            for dtype in [["f32", "f64"], ["f16", "i32"]][index % 2] {
+                let tile_shape = random.one_in(3).then(|| random_tile(&mut random));
+                let options = PlanOptions { tile_shape, ..PlanOptions::default() };
+                for (a, b) in [
+                    (format!("{columns}, {length}"), format!("{length}")),
+                    (format!("{length}"), format!("{length}, {columns}")),
+                    (format!("2, 1, {length}"), format!("3, 1, {length}, {columns}")),
+                ] {
+                    let text = format!(
+                        "%a = input \"a\" : {dtype}[{a}]\n%b = input \"b\" : {dtype}[{b}]\n%c = multiply %b, 3\n\
+                         %p = matmul %a, %c\n%q = multiply %p, %p\nreturn %q, %p"
+                    );
+                    check_with(session, &text, random.below(1000) as u64, &options);
+                }
+            }
+        }
+    }
+}
+
 /// Contractions over random axes, and convolutions, with what comes before and after them.
 #[test]
 fn contractions_have_the_bits_of_the_reference_in_all_tiles() {
@@ -387,6 +414,32 @@ fn sorts_have_the_bits_of_the_reference() {
     check(&sessions[0], text, 1);
 }
 
+/// Rows of which each thread has one: sorted as a whole, and their least and greatest keys.
+#[test]
+fn sorts_of_short_rows_have_the_bits_of_the_reference() {
+    let sessions = tiers();
+    let shapes =
+        [("9, 33", 1), ("40, 100", 1), ("33, 129", 1), ("70, 256", 1), ("8, 257", 1), ("2, 130, 9", 1), ("64, 40", 0)];
+    for (index, (shape, axis)) in shapes.into_iter().enumerate() {
+        for dtype in ["f32", ["f64", "u8", "i32", "bf16"][index % 4]] {
+            let text = format!(
+                "%x = input \"x\" : {dtype}[{shape}]\n%y = add %x, %x\n%s = sort %y, axis={axis}, descending={}\n\
+                 %i = argsort %y, axis={axis}\n%t = maximum %s, %x\nreturn %t, %i",
+                index % 2 == 0,
+            );
+            check(&sessions[index % sessions.len()], &text, index as u64);
+        }
+        for k in [1, 2, 8, 16, 17] {
+            let text = format!(
+                "%x = input \"x\" : f32[{shape}]\n%y = subtract %x, 1\n%t = topk_indices %y, k={k}, axis={axis}, \
+                 largest={}\n%v = gather %y, %t, axis={axis}\nreturn %v, %t",
+                index % 2 == 0,
+            );
+            check(&sessions[(index + k) % sessions.len()], &text, index as u64);
+        }
+    }
+}
+
 /// Returns a session for each back end.
 fn tiers() -> Vec<Session> {
     let tiers = if polyloom::has_llvm() { vec![Tier::Quick, Tier::Optimized] } else { vec![Tier::Quick] };
@@ -432,6 +485,12 @@ fn lengths_of_sorted_rows_are_parameters() {
     };
     assert_eq!(bodies(100), bodies(2000));
     assert_eq!(bodies(2049), bodies(4000));
+    let of_rows = |n_rows: u64, n: u64| {
+        let text = format!("%x = input \"x\" : f32[{n_rows}, {n}]\n%y = sort %x\nreturn %y");
+        let planned = plan(&parse_graph(&text).unwrap(), &[Layout::dense(&[n_rows, n])], &PlanOptions::default());
+        planned.unwrap().kernels.into_iter().map(|kernel| kernel.body).collect::<Vec<_>>()
+    };
+    assert_eq!(of_rows(40, 70), of_rows(90, 120));
     let [fewer, more] = [bodies(70_000), bodies(300_000)];
     assert!(more.len() > fewer.len() && more.iter().all(|body| fewer.contains(body)));
 }

@@ -100,6 +100,11 @@ impl CaptureInterpreter<'_> {
         if self.inlined_at.is_empty() {
             self.inlined_steps += self.steps() - steps;
         }
+        let is_tuple = match self.table.objects_of(result)[..] {
+            [only] => *self.table.kind(only) == ObjectKind::Container(ContainerKind::Tuple),
+            _ => false,
+        };
+        let elements = self.exact_elements(result).filter(|_| is_tuple);
         self.timeline.inlined.push(InlinedCallEvent {
             span: self.span(range),
             inlined_at: self.inlined_at.clone(),
@@ -109,6 +114,7 @@ impl CaptureInterpreter<'_> {
             positional: arguments.positional.clone(),
             keywords: arguments.keywords.clone(),
             result,
+            elements,
             names,
         });
         result

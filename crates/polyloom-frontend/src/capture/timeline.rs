@@ -165,6 +165,8 @@ pub(crate) struct InlinedCallEvent {
     pub(crate) positional: Vec<ValueId>,
     pub(crate) keywords: Vec<(String, ValueId)>,
     pub(crate) result: ValueId,
+    /// The elements of the result, if it is one tuple and they are known.
+    pub(crate) elements: Option<Vec<ValueId>>,
     /// The names of the function that hold values when its body begins.
     pub(crate) names: Vec<(Rc<str>, ValueId)>,
 }

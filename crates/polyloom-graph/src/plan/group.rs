@@ -6,7 +6,7 @@
 
 use super::expression::{ExpressionArena, ExpressionId, ExpressionKind, Source, ViewMap};
 use super::reduction::{ReductionSpace, RowForm, RowRange};
-use super::sort::{SortStep, sort_steps};
+use super::sort::{SortOrder, SortStep, sort_steps};
 use super::translate::{ScatterTarget, StoredKind, TranslatedGraph};
 use crate::layout::Layout;
 use crate::op::TensorOp;
@@ -151,13 +151,16 @@ impl Grouper {
                 let space = DraftSpace::Scan(extents);
                 self.push(&graph.arena, KernelDraft { space, stores: vec![store], reductions: Vec::new() })
             }
-            StoredKind::Sorted { base } => {
-                let (whole, n) = (value.extents, graph.stored[stored as usize].row_length());
+            StoredKind::Sorted { base, order } => {
+                let (whole, n) = (value.extents, order.length(&graph.stored[stored as usize].extents));
                 let extents = [whole.iter().product::<u64>() / n.max(1), n];
                 let kind = UnplacedKind::Elementwise { value: base, layout: Layout::dense(&whole), extents: whole };
                 self.join_or_begin(graph, &UnplacedValue { stored, kind });
-                for step in sort_steps(n, value.dtype) {
-                    let layout = Layout::dense(&extents);
+                for step in sort_steps(order, n, value.dtype) {
+                    let layout = match order {
+                        SortOrder::Rows => Layout::dense(&extents),
+                        _ => Layout::dense(&[extents[1], extents[0]]).permuted(&[1, 0]),
+                    };
                     let sorted =
                         DraftReduction { stored, op: TensorOp::SortKeys, operands: Vec::new(), pass: 0, layout };
                     let space = DraftSpace::Sort(extents, step);

@@ -120,7 +120,9 @@ impl Sharer<'_> {
                 let target = ScatterTarget { index: self.expression(target.index, &extents), ..target };
                 StoredKind::Scattered { base, updates, extents, layout, target }
             }
-            StoredKind::Sorted { base } => StoredKind::Sorted { base: self.expression(base, &value.extents) },
+            StoredKind::Sorted { base, order } => {
+                StoredKind::Sorted { base: self.expression(base, &value.extents), order }
+            }
             StoredKind::Assembled { parts, fill } => {
                 let rewrite = |(id, layout): (ExpressionId, Layout)| (self.expression(id, &layout.extents), layout);
                 StoredKind::Assembled { parts: parts.into_iter().map(rewrite).collect(), fill }

@@ -4,6 +4,7 @@
 //! time. Because no comparator points the other way, places after the end of a row act as if they held the greatest key, and
 //! are left out.
 
+use super::options::PlanOptions;
 use crate::reference::N_LANES;
 use polyloom_ir::Scalar;
 
@@ -16,11 +17,56 @@ const MAX_STEPS: u8 = 3;
 /// The number of neighbours in each of its runs that a block of threads goes over, in a kernel across chunks.
 pub(super) const RUN_LOG2: u8 = 8;
 
+/// The most keys of a row that a thread sorts by itself, by the bytes of all of them.
+const MAX_COLUMN_BYTES: u64 = 1024;
+/// The rows from which on threads have one each: fewer leave most lanes of vectors without work.
+const MIN_COLUMNS: u64 = 8;
+/// The most keys that a thread chooses, which it has in registers.
+const MAX_CHOSEN: u64 = 16;
+/// The logarithm of the number of neighbours in a column that a thread sorts in registers.
+pub(super) const COLUMN_RUN_LOG2: u8 = 4;
+
+/// The places of the keys of a sort in memory, and how many of them are sorted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum SortOrder {
+    /// Rows lie along the last axis, and blocks of threads sort them.
+    Rows,
+    /// They lie along the first axis, so that each thread has one and neighbours load neighbours.
+    Columns,
+    /// They lie so, and only so many of the least keys of each are wanted, in order.
+    Least(u8),
+}
+
+impl SortOrder {
+    /// Chooses an order for rows of `n` keys, of which the first `n_read` are enough.
+    pub(super) fn choose(n_rows: u64, n: u64, n_read: Option<u64>, dtype: Scalar, options: &PlanOptions) -> SortOrder {
+        // A warp does what a block of threads does at once.
+        if options.gpu.is_some() || n <= 1 << LINE_LOG2 {
+            return SortOrder::Rows;
+        }
+        match n_read {
+            Some(n_read @ 1..=MAX_CHOSEN) => SortOrder::Least(n_read as u8),
+            _ if n_rows >= MIN_COLUMNS && n * u64::from(dtype.bytes()) <= MAX_COLUMN_BYTES => SortOrder::Columns,
+            _ => SortOrder::Rows,
+        }
+    }
+
+    /// Returns the number of keys of a row.
+    pub(super) fn length(self, extents: &[u64]) -> u64 {
+        let length = if self == SortOrder::Rows { extents.last() } else { extents.first() };
+        length.copied().unwrap_or(1)
+    }
+}
+
 /// The part of a sort that one kernel does, for each row.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum SortStep {
     /// It sorts a row of so many keys, which a thread has in registers.
     InRegisters(u8),
+    /// It sorts columns of at most `1 << n_log2` keys, each of which a thread has in shared memory.
+    Columns { n_log2: u8 },
+    /// It leaves so many of the least keys of a column at its beginning, in order.
+    Least(u8),
     /// It sorts chunks.
     Chunks,
     /// It ends the merges of runs that are longer than a chunk.
@@ -41,7 +87,14 @@ pub(super) fn chunk_log2(dtype: Scalar) -> u8 {
 }
 
 /// Returns the steps that sort rows of `n` keys.
-pub(super) fn sort_steps(n: u64, dtype: Scalar) -> Vec<SortStep> {
+pub(super) fn sort_steps(order: SortOrder, n: u64, dtype: Scalar) -> Vec<SortStep> {
+    match order {
+        SortOrder::Rows => {}
+        SortOrder::Columns => {
+            return vec![SortStep::Columns { n_log2: n.next_power_of_two().trailing_zeros() as u8 }];
+        }
+        SortOrder::Least(n_chosen) => return vec![SortStep::Least(n_chosen)],
+    }
     if n <= 1 << LINE_LOG2 {
         return vec![SortStep::InRegisters(n as u8)];
     }
@@ -74,13 +127,13 @@ impl SortStep {
                 i64::from(n_lines.next_power_of_two().trailing_zeros())
             }
             SortStep::Across { log2_width, .. } => log2_width.into(),
-            SortStep::InRegisters(_) | SortStep::MergeChunks => 0,
+            SortStep::InRegisters(_) | SortStep::Columns { .. } | SortStep::Least(_) | SortStep::MergeChunks => 0,
         }
     }
 
     pub(super) fn n_blocks(self, n_rows: u64, length: u64, dtype: Scalar) -> u64 {
         match self {
-            SortStep::InRegisters(_) => n_rows.div_ceil(N_LANES as u64),
+            SortStep::InRegisters(_) | SortStep::Columns { .. } | SortStep::Least(_) => n_rows.div_ceil(N_LANES as u64),
             SortStep::Chunks | SortStep::MergeChunks => n_rows * length.div_ceil(1 << chunk_log2(dtype)),
             SortStep::Across { n_steps, log2_width, .. } => {
                 (n_rows * length.div_ceil(1 << (n_steps + log2_width))) << (log2_width - RUN_LOG2)

@@ -19,6 +19,10 @@ const MIN_FLOPS: u64 = 4096;
 const CACHE_BYTES: u64 = 256 * 1024;
 /// The most tiles of a block, whose sums take 24 KiB of shared memory.
 pub(super) const MAX_GROUPED: u32 = 16;
+/// The most columns of tiles of one row that a block has side by side.
+pub(super) const MAX_STRIP_COLUMNS: u32 = 2048;
+/// The shortest chains that a strip is worth its sums in memory for.
+const MIN_STRIP_LENGTH: u64 = 32;
 /// The length of a piece of a chain: 32 columns of it are two thirds of a cache of the first level.
 const PIECE_LENGTH: u32 = 256;
 /// The bytes of left factors that are worked with while the right one passes by.
@@ -36,7 +40,8 @@ pub struct TileShape {
     pub packs_left: bool,
     /// True if the right factor is.
     pub packs_right: bool,
-    /// The neighbouring tiles along a column of the product that a block of threads computes, from 1 to 16.
+    /// The neighbouring tiles along a column of the product that a block of threads computes, from 1 to 16; along the row, of
+    /// products of one row, of up to 2,048 columns in all.
     pub n_grouped: u32,
     /// The elements of a chain that are added for all tiles of a block before the next ones are.
     pub piece: u32,
@@ -50,6 +55,8 @@ pub(super) struct ProductTile {
     pub(super) is_narrow: bool,
     /// True if chains are cut to pieces.
     pub(super) is_cut: bool,
+    /// True if a block has tiles of one row side by side, so that rows of the right factor are read as they lie.
+    pub(super) is_strip: bool,
 }
 
 /// The sizes of a product, with what is known of its factors.
@@ -63,6 +70,8 @@ pub(super) struct ProductSize {
     pub(super) dtype: Scalar,
     /// True if neighbours along a row of the right factor are neighbours in memory.
     pub(super) has_dense_rows: bool,
+    /// True if neighbours along a column of it, which is the chain, are.
+    pub(super) has_dense_columns: bool,
     /// True if the chain goes along one axis, so that factors can be laid out for it.
     pub(super) can_be_packed: bool,
 }
@@ -75,9 +84,13 @@ impl ProductTile {
 
     /// Chooses a tile; `None` if a thread should compute each element.
     pub(super) fn choose(size: &ProductSize, options: &PlanOptions) -> Option<ProductTile> {
-        let ProductSize { n_matrices, rows, columns, length, dtype, has_dense_rows, can_be_packed } = *size;
+        let ProductSize { n_matrices, rows, columns, length, dtype, has_dense_rows, can_be_packed, .. } = *size;
         let n_flops = n_matrices.saturating_mul(rows).saturating_mul(columns).saturating_mul(length);
         if dtype == Scalar::Bool || columns < MIN_COLUMNS || n_flops < MIN_FLOPS || length == 0 {
+            return None;
+        }
+        // Of a matrix by a vector each element is used once: a thread goes along a row of it, and a copy would double the traffic.
+        if rows == 1 && can_be_packed && !has_dense_rows && size.has_dense_columns && options.gpu.is_none() {
             return None;
         }
         let shape = options.tile_shape.unwrap_or_else(|| TileShape::estimate(size, options));
@@ -90,8 +103,21 @@ impl ProductTile {
             n_grouped: shape.n_grouped.clamp(1, MAX_GROUPED),
             ..shape
         };
+        let is_narrow = columns < shape.columns.into();
+        let width = u64::from(options.vector_bytes) / u64::from(accumulator(dtype).bytes());
+        let is_large = columns >= width && length * columns * u64::from(dtype.bytes()) > CACHE_BYTES;
+        let is_strip = rows == 1 && can_be_packed && has_dense_rows && is_large && options.gpu.is_none();
+        if is_strip && length >= MIN_STRIP_LENGTH {
+            // The columns of a tile are a vector's, so that one group of lanes goes along whole rows.
+            let shape = TileShape { columns: shape.columns.min(width.max(4) as u8), ..shape };
+            let n_fair = columns.div_ceil(shape.columns.into()).div_ceil(options.n_workers.into());
+            let n_grouped = options.tile_shape.map_or(n_fair, |shape| shape.n_grouped.into());
+            let n_grouped = n_grouped.clamp(1, (MAX_STRIP_COLUMNS / u32::from(shape.columns)).into()) as u32;
+            let shape = TileShape { packs_left: false, packs_right: false, n_grouped, ..shape };
+            return Some(ProductTile { shape, is_narrow: false, is_cut: false, is_strip: true });
+        }
         let is_cut = (shape.n_grouped > 1 || shape.packs_left) && length > shape.piece.into();
-        Some(ProductTile { shape, is_narrow: columns < shape.columns.into(), is_cut })
+        Some(ProductTile { shape, is_narrow, is_cut, is_strip: false })
     }
 }
 

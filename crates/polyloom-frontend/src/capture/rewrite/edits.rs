@@ -84,8 +84,10 @@ pub struct GroupSite {
     pub range: (u32, u32),
     /// The members that it evaluates.
     pub members: Vec<usize>,
-    /// The member whose result is its value.
-    pub result: usize,
+    /// The members whose results its value is made of.
+    pub results: Vec<usize>,
+    /// True if its value is a tuple of the results.
+    pub is_tuple: bool,
     /// The arguments that are evaluated first, in order.
     pub evaluated: Vec<EvaluatedArgument>,
     /// True if it is the call of a method of an array, which is an argument itself then.

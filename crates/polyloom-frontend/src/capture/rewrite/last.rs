@@ -6,7 +6,6 @@ use super::segment::{SegmentBuilder, SlotList};
 use super::unit::{SiteUnit, UnitValue, leaves};
 use crate::capture::object::ValueId;
 use crate::capture::result::ExecMoment;
-use crate::capture::timeline::NameLoadEvent;
 use ruff_python_ast::Expr;
 use ruff_text_size::Ranged;
 use std::rc::Rc;
@@ -30,7 +29,8 @@ impl<'a> SegmentBuilder<'a, '_> {
             sites.push(GroupSite {
                 range: bytes(&unit.range),
                 members: unit.members.clone(),
-                result: unit.result,
+                results: unit.results.clone(),
+                is_tuple: unit.is_tuple,
                 evaluated,
                 is_method: self.is_method(unit),
                 is_checked: false,
@@ -62,14 +62,21 @@ impl<'a> SegmentBuilder<'a, '_> {
                 return Err("it is inside of a `try` or `with`, and the group runs at its last call".to_owned());
             }
             let is_named = match &unit.parent {
-                SiteParent::Names(names) => names.iter().all(|name| self.is_own_name(name)),
-                SiteParent::Argument(_) => self.parent_unit(units, index).is_some(),
+                SiteParent::Names(names) => !unit.is_tuple && names.iter().all(|name| self.is_own_name(name)),
+                SiteParent::Unpacked(names) => {
+                    unit.is_tuple
+                        && names.len() == unit.results.len()
+                        && names.iter().all(|name| self.is_own_name(name))
+                }
+                SiteParent::Argument(_) => !unit.is_tuple && self.parent_unit(units, index).is_some(),
                 SiteParent::Nothing => true,
                 SiteParent::Other => false,
             };
-            let made = self.call(unit.result).at;
-            let is_read = |load: &&NameLoadEvent| load.at >= made && load.at <= last;
-            if !is_last && (!is_named || self.outside_loads(unit.result, units).any(|load| is_read(&load))) {
+            let is_read = |result: &usize| {
+                let made = self.call(*result).at;
+                self.outside_loads(*result, units).any(|load| load.at >= made && load.at <= last)
+            };
+            if !is_last && (!is_named || unit.results.iter().any(is_read)) {
                 return Err("its result is used before the group runs".to_owned());
             }
         }
@@ -85,7 +92,7 @@ impl<'a> SegmentBuilder<'a, '_> {
         slots: &mut SlotList,
     ) -> Result<Vec<EvaluatedArgument>, String> {
         let leaves = leaves(unit);
-        let at = self.call(unit.result).at;
+        let at = self.call(unit.results[0]).at;
         let runs_code = leaves.iter().any(|leaf| {
             let is_nested = units.iter().any(|other| other.range == leaf.expr.range());
             !is_nested && !is_literal(leaf.expr) && may_run_code(leaf.expr)
@@ -98,7 +105,10 @@ impl<'a> SegmentBuilder<'a, '_> {
             }
             let may_run_code = may_run_code(leaf.expr);
             if let Some(nested) = units.iter().find(|other| other.range == leaf.expr.range()) {
-                let member = Some(nested.result);
+                let (&[result], false) = (&nested.results[..], nested.is_tuple) else {
+                    return Err("it takes several results of a helper function".to_owned());
+                };
+                let member = Some(result);
                 evaluated.push(EvaluatedArgument { range, slot: None, member, may_run_code });
                 continue;
             }
@@ -150,7 +160,7 @@ impl<'a> SegmentBuilder<'a, '_> {
         match unit.helper {
             Some(helper) => &helper.names,
             None => {
-                let call = self.call(unit.result);
+                let call = self.call(unit.results[0]);
                 &call.names[..call.n_own_names]
             }
         }

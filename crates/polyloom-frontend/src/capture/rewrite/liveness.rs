@@ -33,10 +33,15 @@ impl<'a> SegmentBuilder<'a, '_> {
 
     fn is_live(&self, member: usize, units: &[SiteUnit<'a>]) -> bool {
         let Some(unit) = units.iter().find(|unit| unit.members.contains(&member)) else { return true };
-        if unit.result == member {
+        if unit.results.contains(&member) {
             let is_outside = match &unit.parent {
                 SiteParent::Argument(range) => !units.iter().any(|other| other.range == *range),
-                SiteParent::Names(names) => names.iter().any(|name| !self.is_own_name(name)),
+                SiteParent::Names(names) => unit.is_tuple || names.iter().any(|name| !self.is_own_name(name)),
+                SiteParent::Unpacked(names) if unit.is_tuple && names.len() == unit.results.len() => {
+                    let mut own = names.iter().zip(&unit.results).filter(|&(_, &result)| result == member);
+                    own.any(|(name, _)| !self.is_own_name(name))
+                }
+                SiteParent::Unpacked(_) => true,
                 SiteParent::Nothing => false,
                 SiteParent::Other => true,
             };

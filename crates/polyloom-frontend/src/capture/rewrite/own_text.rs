@@ -30,6 +30,8 @@ pub(super) enum SiteParent {
     Argument(TextRange),
     /// It is bound to these names, and to nothing else.
     Names(Vec<String>),
+    /// Its elements are bound to these names, one each.
+    Unpacked(Vec<String>),
     /// It is dropped.
     Nothing,
     #[default]
@@ -58,6 +60,17 @@ impl<'a> OwnText<'a> {
 /// Returns the names of targets, if these are names.
 fn target_names(targets: &[&Expr]) -> Option<Vec<String>> {
     targets.iter().map(|target| Some(target.as_name_expr()?.id.to_string())).collect()
+}
+
+/// Returns the names of an assignment `x, y = …`.
+fn unpacked_names(assign: &ast::StmtAssign) -> Option<Vec<String>> {
+    let [target] = &assign.targets[..] else { return None };
+    let elements = match target {
+        Expr::Tuple(tuple) => &tuple.elts,
+        Expr::List(list) => &list.elts,
+        _ => return None,
+    };
+    target_names(&elements.iter().collect::<Vec<_>>())
 }
 
 /// Returns names with the values that they are bound to, if an assignment is `x, y = a, b`.
@@ -91,8 +104,9 @@ impl<'a> Visitor<'a> for OwnText<'a> {
                 }
             }
             Stmt::Assign(assign) => {
-                let names = target_names(&assign.targets.iter().collect::<Vec<_>>());
-                self.visit_with(names.map_or(SiteParent::Other, SiteParent::Names), &assign.value);
+                let names = target_names(&assign.targets.iter().collect::<Vec<_>>()).map(SiteParent::Names);
+                let parent = names.or_else(|| unpacked_names(assign).map(SiteParent::Unpacked));
+                self.visit_with(parent.unwrap_or(SiteParent::Other), &assign.value);
                 assign.targets.iter().for_each(|target| self.visit_expr(target));
             }
             Stmt::AnnAssign(assign) => {

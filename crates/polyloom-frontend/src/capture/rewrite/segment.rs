@@ -95,7 +95,7 @@ impl<'a> SegmentBuilder<'a, '_> {
 
     /// True if a place is the call of a method of an array.
     pub(super) fn is_method(&self, unit: &SiteUnit<'a>) -> bool {
-        unit.helper.is_none() && self.call(unit.result).path.starts_with("ndarray.")
+        unit.helper.is_none() && self.call(unit.results[0]).path.starts_with("ndarray.")
     }
 
     pub(super) fn call(&self, member: usize) -> &'a CallEvent {
@@ -170,7 +170,8 @@ impl<'a> SegmentBuilder<'a, '_> {
             GroupSite {
                 range: bytes(&units[root].range),
                 members: at_root,
-                result: units[root].result,
+                results: units[root].results.clone(),
+                is_tuple: units[root].is_tuple,
                 evaluated,
                 is_method: self.is_method(&units[root]),
                 is_checked: false,
@@ -297,7 +298,8 @@ impl<'a> SegmentBuilder<'a, '_> {
         GroupSite {
             range: bytes(&unit.range),
             members: inner.flat_map(|other| other.members.clone()).collect(),
-            result: unit.result,
+            results: unit.results.clone(),
+            is_tuple: unit.is_tuple,
             evaluated,
             is_method: self.is_method(unit),
             is_checked: self.runs_unknown_code_before(unit),

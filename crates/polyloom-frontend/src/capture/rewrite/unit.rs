@@ -17,8 +17,10 @@ pub(super) struct SiteUnit<'a> {
     pub(super) range: TextRange,
     /// The members that it evaluates, ascending.
     pub(super) members: Vec<usize>,
-    /// The member whose result is its value.
-    pub(super) result: usize,
+    /// The members whose results its value is made of.
+    pub(super) results: Vec<usize>,
+    /// True if its value is a tuple of the results.
+    pub(super) is_tuple: bool,
     pub(super) parent: SiteParent,
     pub(super) is_protected: bool,
     pub(super) arguments: Vec<UnitArgument<'a>>,
@@ -100,7 +102,8 @@ impl<'a> SegmentBuilder<'a, '_> {
         Ok(SiteUnit {
             range,
             members: vec![member],
-            result: member,
+            results: vec![member],
+            is_tuple: false,
             parent: own.parent.clone(),
             is_protected: own.is_protected,
             arguments: arguments
@@ -124,15 +127,19 @@ impl<'a> SegmentBuilder<'a, '_> {
             let EventKind::Op(call) = event.kind else { return Err(self.mixed_helper(helper, Some(event.span))) };
             members.push(self.calls.iter().position(|&each| each == call).ok_or_else(other)?);
         }
-        let objects = self.interpreter.table.objects_of(helper.result);
-        let result = match objects[..] {
-            [only] => self.grouper.source_call(only),
-            _ => None,
-        };
-        let result = result.and_then(|call| self.calls.iter().position(|&each| each == call));
-        let result = result.filter(|result| members.contains(result));
-        let result =
-            result.ok_or_else(|| format!("it is in {}, which returns more than one result", self.name_of(helper)))?;
+        let values = helper.elements.as_deref().unwrap_or(std::slice::from_ref(&helper.result));
+        let results = values.iter().map(|&value| {
+            let call = match self.interpreter.table.objects_of(value)[..] {
+                [only] => self.grouper.source_call(only),
+                _ => None,
+            };
+            let result = self.calls.iter().position(|&each| Some(each) == call);
+            result.filter(|result| members.contains(result))
+        });
+        let results = results.collect::<Option<Vec<usize>>>().filter(|results| !results.is_empty());
+        let results = results.ok_or_else(|| {
+            format!("it is in {}, which returns something else than results of its calls", self.name_of(helper))
+        })?;
         let mut expressions = FxHashMap::default();
         let mut at = 0;
         self.check_pure_helper(helper, &members, &mut at, &mut expressions).map_err(|part| {
@@ -161,7 +168,8 @@ impl<'a> SegmentBuilder<'a, '_> {
         Ok(SiteUnit {
             range,
             members,
-            result,
+            results,
+            is_tuple: helper.elements.is_some(),
             parent: own.parent.clone(),
             is_protected: own.is_protected,
             arguments: arguments

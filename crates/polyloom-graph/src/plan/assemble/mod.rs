@@ -331,7 +331,10 @@ impl<'a> BodyAssembler<'a> {
         }
         if let (BodyForm::Product { tile, .. }, [batch @ .., rows, columns]) = (form, &outer[..]) {
             let (n_tall, n_wide) = tile.shape.counts(*rows, *columns);
-            let n_blocks = batch.iter().product::<u64>() * n_tall.div_ceil(tile.shape.n_grouped.into()) * n_wide;
+            let n_grouped = u64::from(tile.shape.n_grouped);
+            let n_of_matrix =
+                if tile.is_strip { n_wide.div_ceil(n_grouped) } else { n_tall.div_ceil(n_grouped) * n_wide };
+            let n_blocks = batch.iter().product::<u64>() * n_of_matrix;
             return KernelGrid::Blocks { n_blocks, n_threads: tile.shape.columns.into() };
         }
         if let (BodyForm::MatrixProduct(tile), [batch @ .., rows, columns]) = (form, &outer[..]) {

@@ -7,9 +7,12 @@
 use super::accumulate::Accumulator;
 use super::{BodyEmitter, Element};
 use crate::plan::body::{BodyPass, BodyReduction, BodyStore, TileParams};
-use crate::plan::tile::{MAX_GROUPED, ProductTile};
+use crate::plan::tile::{MAX_GROUPED, MAX_STRIP_COLUMNS, ProductTile};
 use polyloom_ir::{Expr, Op};
 use std::cell::RefCell;
+
+/// The rows of a right factor that a strip goes through side by side: so many streams the prefetchers of a processor keep up with.
+const STRIP_ROWS: i64 = 8;
 
 /// Adds the products at some indices to the sums of a tile.
 type ChainStep<'s, 'g> = dyn Fn(&[Expr<'g>], &[Expr<'g>]) -> Vec<Expr<'g>> + 's;
@@ -47,6 +50,9 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
         let b = self.b;
         let extents: Vec<Expr<'g>> = self.body.outer.iter().map(|&axis| self.extent(axis)).collect();
         let [batch @ .., n_rows, n_columns] = &extents[..] else { return };
+        if tile.is_strip {
+            return self.strip(tile, params, batch, *n_columns);
+        }
         let (rows, columns) = (self.integer(tile.shape.rows.into()), self.integer(tile.shape.columns.into()));
         let count = |n: Expr<'g>, size: Expr<'g>| b.op(Op::FloorDiv, &[n + (size - 1), size]);
         let (n_tall, n_wide) = (count(*n_rows, rows), count(*n_columns, columns));
@@ -125,6 +131,92 @@ impl<'b, 'g> BodyEmitter<'b, 'g> {
             let range = (n_before, n_before * piece, length);
             let sums = self.chains(tile, reduction, &place, column, range, &states);
             self.finish_tile(&place, column, &sums);
+            []
+        });
+    }
+
+    /// Computes tiles of one row side by side: some rows of the right factor at a time go by, each as it lies in memory.
+    fn strip(&self, tile: ProductTile, params: TileParams, batch: &[Expr<'g>], n_columns: Expr<'g>) {
+        let b = self.b;
+        let columns = i64::from(tile.shape.columns);
+        let n_wide = b.op(Op::FloorDiv, &[n_columns + (columns - 1), self.integer(columns)]);
+        let n_grouped = self.params[params.n_grouped as usize];
+        let mut number = self.widened(b.block_idx(0));
+        let mut coordinates = Vec::new();
+        if !batch.is_empty() {
+            let n_blocks = b.op(Op::FloorDiv, &[n_wide + (n_grouped - 1), n_grouped]);
+            coordinates = self.split_by(b.op(Op::FloorDiv, &[number, n_blocks]), batch);
+            number = b.op(Op::Mod, &[number, n_blocks]);
+        }
+        let first = number * n_grouped;
+        let end = (first + n_grouped).min(n_wide);
+        let lane = self.widened(b.thread_idx(0));
+        self.strip_tiles(columns, &coordinates, (first, end), lane, n_columns);
+    }
+
+    fn strip_tiles(
+        &self,
+        columns: i64,
+        batch: &[Expr<'g>],
+        (first, end): (Expr<'g>, Expr<'g>),
+        lane: Expr<'g>,
+        n_columns: Expr<'g>,
+    ) {
+        let b = self.b;
+        let Some((reduction, accumulator)) = self.product() else { return };
+        let ([left, right], [length]) = (&reduction.values[..], &self.body.inner[..]) else { return };
+        let length = self.extent(*length);
+        let kept = b.shared_array(0, accumulator.dtype(), MAX_STRIP_COLUMNS);
+        let place_of = |number: Expr<'g>| (number - first) * columns + lane;
+        let column_of = |number: Expr<'g>| {
+            let first_column = number * columns;
+            let start = first_column.min(n_columns - columns);
+            TileColumn {
+                batch: batch.to_vec(),
+                first,
+                end,
+                n_rows: self.integer(1),
+                number,
+                first_column,
+                lane,
+                column: start + lane,
+            }
+        };
+        let row = self.integer(0);
+        b.for_range(first, end, 1, [], |number, []| {
+            kept.store(&[place_of(number)], accumulator.initial(b)[0]);
+            []
+        });
+        let element =
+            |k: Expr<'g>| Element { inner: vec![k], values: RefCell::new(vec![None; self.body.expressions.len()]) };
+        let add_rows = |k: Expr<'g>, n: i64| {
+            // The left factor is the same for all columns.
+            let of_first = self.of_row(row, &column_of(first));
+            let factors: Vec<Expr<'g>> = (0..n).map(|row| of_first.value(*left, &element(k + row))).collect();
+            b.for_range(first, end, 1, [], |number, []| {
+                let emitter = self.of_row(row, &column_of(number));
+                let place = place_of(number);
+                let add = |sum: Vec<Expr<'g>>, (row, &factor): (i64, &Expr<'g>)| {
+                    let own = emitter.value(*right, &element(k + row));
+                    accumulator.step(&sum, &[factor, own], k)
+                };
+                let sum = (0..).zip(&factors).fold(vec![kept.load(&[place])], add);
+                kept.store(&[place], sum[0]);
+                []
+            });
+        };
+        let n_whole = b.op(Op::FloorDiv, &[length, self.integer(STRIP_ROWS)]) * STRIP_ROWS;
+        b.for_range(0, n_whole, STRIP_ROWS, [], |k, []| {
+            add_rows(k, STRIP_ROWS);
+            []
+        });
+        b.for_range(n_whole, length, 1, [], |k, []| {
+            add_rows(k, 1);
+            []
+        });
+        b.for_range(first, end, 1, [], |number, []| {
+            let place = TilePlace { number: row, first_row: row, rows: vec![row] };
+            self.finish_tile(&place, &column_of(number), &[kept.load(&[place_of(number)])]);
             []
         });
     }

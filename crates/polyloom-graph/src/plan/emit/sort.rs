@@ -6,7 +6,7 @@
 //! array to another.
 
 use super::BodyEmitter;
-use crate::plan::sort::{LINE_LOG2, RUN_LOG2, SortStep, chunk_log2, merging_pairs, sorting_pairs};
+use crate::plan::sort::{COLUMN_RUN_LOG2, LINE_LOG2, RUN_LOG2, SortStep, chunk_log2, merging_pairs, sorting_pairs};
 use crate::reference::N_LANES;
 use polyloom_ir::{Expr, ExprBuilder, Scalar};
 
@@ -54,6 +54,8 @@ impl<'g> BodyEmitter<'_, 'g> {
         let number = self.params[param as usize];
         match step {
             SortStep::InRegisters(n) => rows.sort_in_registers(usize::from(n)),
+            SortStep::Columns { n_log2 } => rows.sort_column(n_log2),
+            SortStep::Least(n) => rows.choose_least(usize::from(n)),
             SortStep::Chunks => rows.chunk().sort(rows.keys, number.cast(Scalar::I32)),
             SortStep::MergeChunks => rows.chunk().end_merge(rows.keys),
             SortStep::Across { is_mirrored, n_steps, .. } => rows.step_across(is_mirrored, n_steps, number),
@@ -68,6 +70,14 @@ fn exchange(keys: &mut [Expr<'_>], pairs: &[(usize, usize)]) {
     }
 }
 
+/// Returns the pairs of a merge of `n` keys, a power of two, that begins with mirror images.
+fn mirrored_pairs(n: usize) -> Vec<(usize, usize)> {
+    let mut pairs: Vec<(usize, usize)> = (0..n / 2).map(|run| (run, n - 1 - run)).collect();
+    let halves = merging_pairs(n / 2);
+    pairs.extend(halves.iter().flat_map(|&(low, high)| [(low, high), (low + n / 2, high + n / 2)]));
+    pairs
+}
+
 impl<'g> SortedRows<'g> {
     fn sort_in_registers(&self, n: usize) {
         let row = self.block * (N_LANES as i64) + self.lane;
@@ -76,6 +86,87 @@ impl<'g> SortedRows<'g> {
             let mut keys: Vec<Expr<'g>> = (0..n as i64).map(|place| self.keys.load(&[first + place])).collect();
             exchange(&mut keys, &sorting_pairs(n));
             (0..).zip(keys).for_each(|(place, key)| self.keys.store(&[first + place], key));
+        });
+    }
+
+    /// Goes along a column with the least keys so far in registers: each further key takes its place among them, and the greatest
+    /// one drops out.
+    fn choose_least(&self, n: usize) {
+        let row = self.block * (N_LANES as i64) + self.lane;
+        self.b.if_then(row.lt(self.n_rows), || {
+            let none: Vec<Expr<'g>> = (0..n).map(|_| self.b.int(self.dtype, -1)).collect();
+            let first = row.constant(0);
+            let least = self.b.for_range_many(first, self.length, first.constant(1), &none, |place, least| {
+                let mut key = self.keys.load(&[place * self.n_rows + row]);
+                let mut keep = |kept: &Expr<'g>| {
+                    let lesser = kept.min(key);
+                    key = kept.max(key);
+                    lesser
+                };
+                least.iter().map(&mut keep).collect()
+            });
+            for (place, key) in (0..).zip(least) {
+                let place = first.constant(place);
+                self.b.if_then(place.lt(self.length), || self.keys.store(&[place * self.n_rows + row], key));
+            }
+        });
+    }
+
+    /// Sorts a column: runs in registers, and then merges of runs, each in one step across the runs and one within runs.
+    fn sort_column(&self, n_log2: u8) {
+        let (n, run) = (1i64 << n_log2, 1usize << COLUMN_RUN_LOG2);
+        let b = self.b;
+        let row = self.block * (N_LANES as i64) + self.lane;
+        let kept = b.shared_array(0, self.dtype, (n * N_LANES as i64) as u32);
+        let lane = b.thread_idx(0);
+        let at = |place: Expr<'g>| place * (N_LANES as i64) + lane;
+        let int = |value: i64| b.int(Scalar::I32, value);
+        let in_place = |places: &[Expr<'g>], pairs: &[(usize, usize)]| {
+            let mut keys: Vec<Expr<'g>> = places.iter().map(|&place| kept.load(&[at(place)])).collect();
+            exchange(&mut keys, pairs);
+            places.iter().zip(keys).for_each(|(&place, key)| kept.store(&[at(place)], key));
+        };
+        b.if_then(row.lt(self.n_rows), || {
+            let length = self.length.cast(Scalar::I32);
+            let in_memory = |place: Expr<'g>| place.cast(row.scalar()) * self.n_rows + row;
+            b.for_range(0, length, 1, [], |place, []| {
+                kept.store(&[at(place)], self.keys.load(&[in_memory(place)]));
+                []
+            });
+            b.for_range(length, int(n), 1, [], |place, []| {
+                kept.store(&[at(place)], b.int(self.dtype, -1));
+                []
+            });
+            let each_run = |pairs: &[(usize, usize)]| {
+                b.for_range(0, int(n), run as i64, [], |first, []| {
+                    let places: Vec<Expr<'g>> = (0..run as i64).map(|place| first + place).collect();
+                    in_place(&places, pairs);
+                    []
+                });
+            };
+            each_run(&sorting_pairs(run));
+            for sorted_log2 in COLUMN_RUN_LOG2..n_log2 {
+                // The first step of a merge compares keys with their mirror images, and the others those that are a run or more apart.
+                let n_keys = 1usize << (sorted_log2 + 1 - COLUMN_RUN_LOG2);
+                let pairs = mirrored_pairs(n_keys);
+                b.for_range(0, int(n), 2 << sorted_log2, [], |first, []| {
+                    b.for_range(0, int(run as i64), 1, [], |offset, []| {
+                        let place = |part: i64| {
+                            let start = first + part * run as i64;
+                            if part >= n_keys as i64 / 2 { start + (run as i64 - 1) - offset } else { start + offset }
+                        };
+                        let places: Vec<Expr<'g>> = (0..n_keys as i64).map(place).collect();
+                        in_place(&places, &pairs);
+                        []
+                    });
+                    []
+                });
+                each_run(&merging_pairs(run));
+            }
+            b.for_range(0, length, 1, [], |place, []| {
+                self.keys.store(&[in_memory(place)], kept.load(&[at(place)]));
+                []
+            });
         });
     }
 
@@ -115,14 +206,7 @@ impl<'g> SortedRows<'g> {
         let part = (self.block & (n_parts - 1)) << i64::from(RUN_LOG2);
         // A merge's first step counts the places of the upper half from its end, because a mirror is there.
         let is_upper = |run: usize| is_mirrored && run >= n / 2;
-        let mut pairs = Vec::new();
-        if is_mirrored {
-            pairs.extend((0..n / 2).map(|run| (run, n - 1 - run)));
-            let halves = merging_pairs(n / 2);
-            pairs.extend(halves.iter().flat_map(|&(low, high)| [(low, high), (low + n / 2, high + n / 2)]));
-        } else {
-            pairs.extend(merging_pairs(n));
-        }
+        let pairs = if is_mirrored { mirrored_pairs(n) } else { merging_pairs(n) };
         let n_lines = self.b.int(log2_width.scalar(), 1 << (RUN_LOG2 - LINE_LOG2));
         self.b.for_range(0, n_lines, 1, [], |line, []| {
             let offset = part + (line << i64::from(LINE_LOG2));

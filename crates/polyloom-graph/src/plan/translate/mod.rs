@@ -8,6 +8,7 @@ mod reduce;
 use super::expression::{ExpressionArena, ExpressionId, ExpressionKind, Source, ViewMap};
 use super::options::PlanOptions;
 use super::reduction::ReductionSpace;
+use super::sort::SortOrder;
 use super::unplannable;
 use crate::attribute::AttributeValue;
 use crate::builder::convert;
@@ -47,8 +48,8 @@ pub(super) enum StoredKind {
     /// Each by itself, and then updates are added, in ascending order along the last axis of their extents, to those of them
     /// that an index tells.
     Scattered { base: ExpressionId, updates: ExpressionId, extents: Vec<u64>, layout: Layout, target: ScatterTarget },
-    /// Each by itself, and then sorted along the last axis.
-    Sorted { base: ExpressionId },
+    /// Each by itself, and then sorted along an axis that the order tells.
+    Sorted { base: ExpressionId, order: SortOrder },
     /// In parts, each by itself, with where the parts lie; the rest is a constant.
     Assembled { parts: Vec<(ExpressionId, Layout)>, fill: Option<ExpressionId> },
 }
@@ -59,7 +60,7 @@ impl StoredKind {
         let mut hasher = FxHasher::default();
         std::mem::discriminant(self).hash(&mut hasher);
         match self {
-            StoredKind::Elementwise(expression) | StoredKind::Sorted { base: expression } => {
+            StoredKind::Elementwise(expression) | StoredKind::Sorted { base: expression, .. } => {
                 expression.hash(&mut hasher);
             }
             StoredKind::Reduction { operands, .. } | StoredKind::Scan { operands, .. } => operands.hash(&mut hasher),
@@ -67,13 +68,6 @@ impl StoredKind {
             StoredKind::Assembled { parts, .. } => parts.iter().for_each(|(part, _)| part.hash(&mut hasher)),
         }
         hasher.finish()
-    }
-}
-
-impl StoredValue {
-    /// Returns the extent of the last axis.
-    pub(super) fn row_length(&self) -> u64 {
-        self.extents.last().copied().unwrap_or(1)
     }
 }
 
@@ -197,7 +191,11 @@ impl Translator<'_> {
             (TensorOp::Contract, _) => self.contract(&call, &operands[0], &operands[1]),
             (TensorOp::Gather, _) => self.gather(&operands[0], &operands[1], attributes[0].int() as usize, extents),
             (TensorOp::ScatterAdd, _) => self.scatter_add(&operands, attributes[0].int() as usize, dtype),
-            (TensorOp::SortKeys, _) => self.sort_keys(&operands[0], attributes[0].int() as usize, dtype),
+            (TensorOp::SortKeys, _) => {
+                let axis = attributes[0].int() as usize;
+                let n_read = self.n_read_of_first(call.id, axis);
+                self.sort_keys(&operands[0], axis, n_read, dtype)
+            }
             (TensorOp::Contiguous, _) => self.load_stored(operands[0].expression, extents),
             (TensorOp::Concat, _) => self.concat(&operands, attributes[0].int() as usize, extents, dtype),
             (TensorOp::Pad, _) => self.pad(&operands[0], attributes, extents, dtype),

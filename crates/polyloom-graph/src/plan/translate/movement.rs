@@ -3,9 +3,11 @@
 use super::{OpCall, ScatterTarget, StoredKind, TranslatedValue, Translator};
 use crate::attribute::AttributeValue;
 use crate::builder::convert;
+use crate::graph::{TensorDef, TensorId};
 use crate::layout::Layout;
 use crate::op::TensorOp;
 use crate::plan::expression::{ExpressionId, ExpressionKind, ViewMap};
+use crate::plan::sort::SortOrder;
 use polyloom_ir::Scalar;
 
 impl Translator<'_> {
@@ -63,16 +65,50 @@ impl Translator<'_> {
         self.load(stored, Layout::dense(&x.extents))
     }
 
-    pub(super) fn sort_keys(&mut self, operand: &TranslatedValue, axis: usize, dtype: Scalar) -> ExpressionId {
+    /// Returns how many of the first elements along an axis are read of a value, if only those are.
+    pub(super) fn n_read_of_first(&self, id: TensorId, axis: usize) -> Option<u64> {
+        if self.graph.outputs.contains(&id) {
+            return None;
+        }
+        let mut most = 0;
+        for (_, value) in self.graph.iter().skip(id.0 as usize + 1) {
+            let TensorDef::Op { op, operands, attributes } = &value.def else { continue };
+            if !operands.contains(&id) {
+                continue;
+            }
+            let (TensorOp::Slice, Some(extents)) = (op, value.ty.shape.as_static()) else { return None };
+            let (start, step) = (attributes.0[0].ints()[axis], attributes.0[2].ints()[axis]);
+            if start != 0 || step != 1 {
+                return None;
+            }
+            most = most.max(extents[axis]);
+        }
+        Some(most)
+    }
+
+    /// Sorts along an axis. Of the result, the first `n_read` elements are enough.
+    pub(super) fn sort_keys(
+        &mut self,
+        operand: &TranslatedValue,
+        axis: usize,
+        n_read: Option<u64>,
+        dtype: Scalar,
+    ) -> ExpressionId {
         let extents = &operand.extents;
         if extents[axis] <= 1 || extents.contains(&0) {
             return operand.expression;
         }
         let rank = extents.len();
-        let order: Vec<usize> = (0..rank).filter(|&other| other != axis).chain([axis]).collect();
+        let n_rows = extents.iter().product::<u64>() / extents[axis];
+        let sort_order = SortOrder::choose(n_rows, extents[axis], n_read, dtype, self.options);
+        let others = (0..rank).filter(|&other| other != axis);
+        let order: Vec<usize> = match sort_order {
+            SortOrder::Rows => others.chain([axis]).collect(),
+            _ => std::iter::once(axis).chain(others).collect(),
+        };
         let base = self.viewed(operand.expression, extents, &ViewMap::Permute(order.clone()));
         let rows: Vec<u64> = order.iter().map(|&axis| extents[axis]).collect();
-        let stored = self.store_once(dtype, &rows, StoredKind::Sorted { base });
+        let stored = self.store_once(dtype, &rows, StoredKind::Sorted { base, order: sort_order });
         let back = (0..rank).map(|axis| order.iter().position(|&other| other == axis).unwrap_or(axis));
         let layout = Layout::dense(&rows).permuted(&back.collect::<Vec<_>>());
         self.load(stored, layout)

@@ -143,6 +143,7 @@ impl Translator<'_> {
             length,
             dtype,
             has_dense_rows: self.is_dense_along(&right, column),
+            has_dense_columns: sums.iter().all(|&sum| self.is_dense_along(&right, sum)),
             can_be_packed: sums.len() == 1,
         };
         let pipelined = self.pipelined_product([&left, &right], [row, column], &sums, &size);
