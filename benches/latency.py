@@ -136,8 +136,7 @@ def of_python() -> tuple[float, float]:
     times = []
     for function, values in ((numbers, (10_000, 7)), (over_arrays, (x, y))):
         function.prepare()
-        call = function.builtin
-        timer = timeit.Timer("call(a, b)", globals={"call": call, "a": values[0], "b": values[1]})
+        timer = timeit.Timer("call(a, b)", globals={"call": function, "a": values[0], "b": values[1]})
         timer.timeit(10_000)
         times.append(1e9 * statistics.median(timer.repeat(15, 100_000)) / 100_000)
     return times[0], times[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from polyloom._composites import Composite
 from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._scalars import TypedConstant, in_numpy
 from polyloom._streams import Stream, get_stream
+from polyloom.sim import packed_number
 
 __all__ = ["GpuModule", "get_cuda_kernel_properties", "get_suggested_block_size"]
 
@@ -52,6 +52,7 @@ class GpuModule:
 
     device: Device
     _image: _native.DeviceImage
+    _code: bytes
     _kernels: weakref.WeakValueDictionary[str, GpuKernel]
 
     def __new__(cls, image: str | bytes, device: DeviceLike = None) -> GpuModule:
@@ -69,8 +70,15 @@ class GpuModule:
     def _load(cls, device: Device, code: bytes) -> GpuModule:
         made = super().__new__(cls)
         made.device, made._kernels = device, weakref.WeakValueDictionary()
-        made._image = _native.DeviceImage(device, code)
+        made._image, made._code = _native.DeviceImage(device, code), code
         return made
+
+    def _parameters(self, name: str) -> list[tuple[str, str, int]]:
+        """Name, type and size of a kernel's parameters, as PTX says them; empty for images that do not."""
+        try:
+            return _native.SimModule(self._code.decode().rstrip("\0")).parameters(name)
+        except ValueError:
+            return []
 
     def kernel(self, name: str) -> GpuKernel:
         """The kernel of a name, as it is in the image.
@@ -104,6 +112,8 @@ class GpuKernel:
         self._native = module._image.kernel(name)
         self.attributes: dict[str, int] = self._native.attributes
         self._sizes = self._native.parameter_sizes
+        # Names, types and sizes by PTX, empty where the image is none; read when the first number needs them.
+        self._parameters: list[tuple[str, str, int]] | None = None
 
     def occupancy(self, block: int, shared_bytes: int = 0) -> int:
         """How many blocks of so many threads a multiprocessor runs at once."""
@@ -131,9 +141,9 @@ class GpuKernel:
         grid, block : int or sequence of int
             Blocks of the grid and threads of a block, along up to three axes.
         args : sequence
-            For each parameter an array on the device, which is its address, None for no address, a number of NumPy's
-            or Polyloom's, a vector, or bytes. Python's own numbers have the size of the parameter, and 4 bytes where
-            the driver, one for CUDA before 12.4, does not say it.
+            For each parameter a dense array on the device, which is its address, None for no address, a number of
+            NumPy's or Polyloom's, a vector, or bytes. Python's own numbers become the type of the parameter, which
+            PTX says; cubins and fat binaries do not, so that kernels of these take numbers with a type.
         shared_bytes : int
             Dynamic shared memory of a block.
         cooperative : bool
@@ -176,6 +186,12 @@ class GpuKernel:
             if address:
                 # What the code does with it is not known.
                 uses.append((address, True))
+            if not value.is_contiguous:
+                what = f"argument {number} of kernel '{self.name}' is an array with strides {value.strides}"
+                raise ValueError(
+                    f"{what}, of which the kernel would get the first address alone: pass .contiguous(), or "
+                    "np.uint64(array.ptr)"
+                )
             found = address.to_bytes(8, "little")
         elif value is None:
             found = bytes(8)
@@ -185,16 +201,28 @@ class GpuKernel:
             found = np.asarray(in_numpy(value) if isinstance(value, TypedConstant) else value).tobytes()
         elif isinstance(value, Composite):
             found = np.asarray(value).tobytes()
-        elif isinstance(value, (bool, int)):
-            found = operator.index(value).to_bytes(size or 4, "little", signed=value < 0)
-        elif isinstance(value, float):
-            found = np.array(value, np.float64 if size == 8 else np.float32).tobytes()
+        elif isinstance(value, (bool, int, float)):
+            found = self._of_python(number, value)
         else:
             raise TypeError(f"argument {number} of kernel '{self.name}' is no array of a GPU and no number: {value!r}")
         if size is not None and len(found) != size:
             given = f"takes {size} bytes, and {value!r} has {len(found)}"
             raise TypeError(f"argument {number} of kernel '{self.name}' {given}")
         return found
+
+    def _of_python(self, number: int, value: float) -> bytes:
+        """The bytes of a number of Python's own, as the parameter has them."""
+        if self._parameters is None:
+            self._parameters = self._module._parameters(self.name)
+        what = f"argument {number} of kernel '{self.name}'"
+        if number >= len(self._parameters):
+            message = f"{what} is {value!r}, and the image does not say what type the parameter has"
+            raise TypeError(f"{message}: pass a number with a type, such as np.int32(1) or np.float32(1)")
+        name, dtype, size = self._parameters[number]
+        try:
+            return packed_number(name, dtype, size, value)
+        except TypeError as error:
+            raise TypeError(f"{what}: {error}") from None
 
     def __repr__(self) -> str:
         return f"<kernel {self.name} on {self.device}>"

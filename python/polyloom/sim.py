@@ -260,15 +260,23 @@ def _packed(name: str, dtype: str, size: int, value: Any, views: list[View]) -> 
     if isinstance(value, np.generic) and value.dtype.name in ("float16", "bfloat16") and value.nbytes == size:
         # Compilers write `.u16` or `.b16` for halves.
         return value.tobytes(), size
+    return packed_number(name, dtype, size, value), size
+
+
+def packed_number(name: str, dtype: str, size: int, value: Any) -> bytes:
+    """A number in the type that PTX says of a parameter."""
+    known = np.dtype(_DTYPES.get(dtype, "V"))
     try:
-        if np.dtype(known).kind in "iu":
+        if known.itemsize != size:
+            raise ValueError
+        if known.kind in "iu":
             # NumPy would cut off what is behind the point.
             # Registers have no sign, and compilers write `.u32` for `int`.
             number: int = operator.index(bool(value) if isinstance(value, np.bool_) else value)
             if not -(1 << (8 * size - 1)) <= number < 1 << (8 * size):
                 raise OverflowError
-            return (number % (1 << (8 * size))).to_bytes(size, "little"), size
-        return np.array(value, known).tobytes(), size
+            return (number % (1 << (8 * size))).to_bytes(size, "little")
+        return np.array(value, known).tobytes()
     except (OverflowError, TypeError, ValueError) as error:
         raise TypeError(f"parameter '{name}' is .{dtype}, not {value!r}") from error
 

@@ -138,7 +138,26 @@ def test_arguments_are_checked(cuda):
         kernel.launch(1, 32, [x, 1.0, 8], shared_bytes=1 << 30)
     with pytest.raises(TypeError, match="is no array of a GPU"):
         kernel.launch(1, 32, ["x", 1.0, 8])
+    with pytest.raises(ValueError, match=r"argument 0 of kernel 'add' is an array with strides \(8,\)"):
+        kernel.launch(1, 32, [loom.zeros(16)[::2], 1.0, 8])
+    with pytest.raises(TypeError, match=r"argument 2 of kernel 'add': parameter '\w+' is \.u32, not 8\.0"):
+        kernel.launch(1, 32, [x, 1.0, 8.0])
     assert not x.numpy().any()
+
+
+def test_numbers_of_python_become_the_type_of_the_parameter(cuda):
+    x = loom.zeros(8)
+    loom.GpuModule(ADD).kernel("add").launch(1, 32, [x, 3, True])
+    assert x.numpy().tolist() == [3.0] + [0.0] * 7
+    # A fat binary does not say what is a float.
+    kernel = loom.GpuModule(scale.fatbin([f"sm_{cuda.arch}"])).kernel("scale_cuda_kernel_forward")
+    launch = np.array([8, 1, 1, 1, 0], np.uint64).tobytes()
+    view = np.array([x.ptr, 8, 4], np.uint64).tobytes()
+    for number in (3, 3.0):
+        with pytest.raises(TypeError, match=r"argument 2 .* does not say what type .* np.float32\(1\)"):
+            kernel.launch(1, 32, [launch, view, number])
+    kernel.launch(1, 32, [launch, view, np.float32(3.0)])
+    assert x.numpy()[0] == 9.0
 
 
 def test_a_cooperative_launch_may_wait_for_its_grid(cuda):
@@ -201,7 +220,7 @@ def test_fat_binaries_of_the_package_are_loaded(cuda):
     # The launch's extents and the address of its report, the array's address, extent and stride, and the factor.
     launch = np.array([100, 1, 1, 1, 0], np.uint64).tobytes()
     view = np.array([x.ptr, 100, 4], np.uint64).tobytes()
-    kernel.launch(1, 128, [launch, view, 3.0])
+    kernel.launch(1, 128, [launch, view, np.float32(3.0)])
     loom.synchronize()
     assert x.numpy().tolist() == [6.0] * 100
     with pytest.raises(loom.DeviceError):

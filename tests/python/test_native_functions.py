@@ -1,6 +1,7 @@
 """Kernels and functions of values as native functions: `kernel.function()`."""
 
 import ctypes
+import sys
 
 import numpy as np
 import polyloom as loom
@@ -148,6 +149,142 @@ def test_an_access_outside_of_an_array_is_refused():
         scale.function()(4, x, y, 1.0)
 
 
+@loom.kernel(block_dim=64)
+def sums_of_blocks(x: loom.array(dtype=loom.float64), sums: loom.array(dtype=loom.float64)):
+    tile = loom.shared_array(shape=64, dtype=loom.float64)
+    i, t = loom.tid(), loom.thread_idx(0)
+    tile[t] = x[i]
+    loom.sync_threads()
+    half = 32
+    while half > 0:
+        if t < half and i + half < x.shape[0]:
+            tile[t] += tile[t + half]
+        loom.sync_threads()
+        half //= 2
+    if t == 0:
+        sums[loom.block_idx(0)] = tile[0]
+
+
+@loom.kernel(block_dim=32)
+def mirrored_rows(x: loom.array2d(dtype=float), out: loom.array2d(dtype=float)):
+    i, j = loom.tid()
+    tile = loom.shared_array(shape=32, dtype=float)
+    t = loom.thread_idx(0)
+    tile[t] = x[i, j]
+    loom.sync_threads()
+    out[i, j] = tile[loom.block_dim() - 1 - t]
+
+
+@loom.kernel(block_dim=32)
+def warp_sums(x: loom.array(dtype=int), out: loom.array(dtype=int)):
+    i = loom.tid()
+    total = loom.warp_reduce_add(x[i])
+    if loom.thread_idx(0) == 0:
+        out[loom.block_idx(0)] = total
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 1000])
+def test_kernels_of_blocks_have_a_workspace(n):
+    function, x = sums_of_blocks.function(), np.random.default_rng(n).random(n)
+    size = function.workspace_size()
+    assert 64 * 8 <= size < 64 * 64
+    assert function.prototype.endswith("void *workspace)")
+    wanted, called, given = (np.zeros(-(-n // 64)) for _ in range(3))
+    loom.launch(sums_of_blocks, n, [x, wanted])
+    function(n, x, called)
+    # What was there before makes no difference, nor where the memory begins.
+    memory = np.full(size + 1, 255, np.uint8)
+    function(n, x, given, workspace=memory[1:])
+    np.testing.assert_allclose(wanted, [x[i : i + 64].sum() for i in range(0, n, 64)], rtol=1e-14)
+    assert (called == wanted).all() and (given == wanted).all()
+    assert memory[0] == 255
+    with pytest.raises(ValueError, match=rf"needs a workspace of {size} bytes, and {size - 1} are given"):
+        function(n, x, given, workspace=memory[: size - 1])
+    with pytest.raises(TypeError, match="dense NumPy array that may be written"):
+        function(n, x, given, workspace=memory[::2])
+
+
+def test_blocks_along_rows_and_warps():
+    x = np.arange(6 * 64, dtype=np.float32).reshape(6, 64)
+    wanted, called = np.zeros_like(x), np.zeros_like(x)
+    loom.launch(mirrored_rows, x.shape, [x, wanted])
+    mirrored_rows.function()(6, 64, x, called)
+    np.testing.assert_array_equal(called, wanted)
+    np.testing.assert_array_equal(called, x.reshape(6, 2, 32)[:, :, ::-1].reshape(6, 64))
+    numbers, sums = np.arange(128, dtype=np.int32), np.zeros(4, np.int32)
+    warp_sums.function()(128, numbers, sums)
+    np.testing.assert_array_equal(sums, numbers.reshape(4, 32).sum(axis=1))
+
+
+@loom.func
+def of_all_sorts(a: loom.int8, b: loom.uint16, c: bool, d: loom.uint64, e: loom.float16) -> loom.uint64:
+    return loom.uint64(loom.int32(a) + loom.int32(b) + loom.where(c, 1000, 0)) + d + loom.uint64(loom.int32(e))
+
+
+@loom.func
+def is_less(a: loom.float64, b: loom.float64) -> bool:
+    return a < b
+
+
+@loom.func
+def lowered(a: loom.int8) -> loom.int8:
+    return a - loom.int8(1)
+
+
+@pytest.mark.parametrize("way", ["vector", "tuple"])
+def test_all_types_of_numbers(way):
+    sorts, less, lower = (
+        f.function() if way == "vector" else f.function().__call__ for f in (of_all_sorts, is_less, lowered)
+    )
+    assert sorts(-3, 40_000, True, 2**63, 7.0) == -3 + 40_000 + 1000 + 2**63 + 7
+    assert sorts(np.int8(-3), 40_000, False, 5, np.float16(7.0)) == -3 + 40_000 + 5 + 7
+    assert less(1.0, 2.0) is True and less(2.0, 1.0) is False and less(1, np.float64(2.0)) is True
+    assert lower(-127) == -128 and lower(-128) == 127
+    for function, arguments in [
+        (lower, (128,)),
+        (lower, (-129,)),
+        (sorts, (0, -1, True, 0, 0.0)),
+        (sorts, (0, 0, True, -1, 0.0)),
+    ]:
+        with pytest.raises(OverflowError):
+            function(*arguments)
+
+
+def test_the_object_is_its_function():
+    function = scale.function()
+    assert function.__name__ == "scale" and repr(function).startswith("<native function 'int32_t scale(")
+    assert callable(function)
+    with pytest.raises(AttributeError):
+        function.absent  # noqa: B018
+    with pytest.raises(TypeError, match="unexpected keyword argument 'wrong'"):
+        function(1, 2, wrong=3)
+    # A call keeps no argument and no function.
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    call = total.function()
+    sums, given = np.zeros(1), np.ones(3)
+    before = sys.getrefcount(given), sys.getrefcount(sums), sys.getrefcount(None)
+    for _ in range(1000):
+        call(given, sums)
+        call(given[::1], sums)
+    after = sys.getrefcount(given), sys.getrefcount(sums), sys.getrefcount(None)
+    assert before[:2] == after[:2] and abs(after[2] - before[2]) < 100
+    function(4, x, y, 1.0)
+    for _ in range(100):
+        assert notional.function()(2.5, 4) == 10.0
+
+
+def test_explain_is_of_calls():
+    # A launch runs this kernel in groups of threads, and a call is one.
+    text = total.function().explain()
+    assert text.startswith("a call runs one thread\n") and "threads run in groups" not in text
+    assert "one thread" not in scale.function().explain()
+
+
+def test_others_need_no_workspace():
+    for function in (scale.function(), notional.function(), mean.function()):
+        assert function.workspace_size() == 0 and "workspace" not in function.prototype
+
+
 def test_a_failed_check_has_its_line():
     x, out = np.zeros(4, np.float32), np.zeros(2, np.float32)
     with pytest.raises(loom.LaunchError, match="an index is out of bounds for axis 0 of `x`") as caught:
@@ -174,11 +311,11 @@ def product(price: loom.int32, quantity: loom.int32) -> loom.int64:
     return loom.int64(price) * loom.int64(quantity)
 
 
-@pytest.mark.parametrize("way", ["call", "builtin"])
+@pytest.mark.parametrize("way", ["vector", "tuple"])
 def test_plain_arguments_and_others_give_the_same(way):
     function, values = mixed.function(), product.function()
-    if way == "builtin":
-        function, values = function.builtin, values.builtin
+    if way == "tuple":
+        function, values = function.__call__, values.__call__
     x = np.arange(1, 9, dtype=np.float32)
     whole = np.zeros(4)
     cases = [
@@ -196,7 +333,7 @@ def test_plain_arguments_and_others_give_the_same(way):
     assert values(np.int32(-7), True) == -7
 
 
-@pytest.mark.parametrize("way", ["call", "builtin"])
+@pytest.mark.parametrize("way", ["vector", "tuple"])
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -211,6 +348,6 @@ def test_plain_arguments_and_others_give_the_same(way):
     ],
 )
 def test_wrong_arguments_are_told_before_anything_runs(way, arguments, error, message):
-    function = mixed.function() if way == "call" else mixed.function().builtin
+    function = mixed.function() if way == "vector" else mixed.function().__call__
     with pytest.raises(error, match=message):
         function(*arguments)

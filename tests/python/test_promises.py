@@ -359,6 +359,35 @@ def test_a_function_is_prepared_on_its_cores_alone():
         os.sched_setaffinity(0, before)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are confined to cores on Linux")
+@pytest.mark.parametrize("way", ["vector", "tuple"])
+@pytest.mark.parametrize("body", ["a[0] = 1.0", "a[i] = 1.0"])
+def test_a_function_is_called_on_its_cores_alone(way, body):
+    def called(function, a):
+        call = function if way == "vector" else function.__call__
+        return call(*([1] if "[i]" in body else []), a)
+
+    before = os.sched_getaffinity(0)
+    core = min(before)
+    a = np.zeros(1, np.float32)
+    elsewhere = kernel_with("cpu_affinity=[1000]", body).function()
+    with pytest.raises(loom.DeviceError, match=r"`f` runs on cores \[1000\] \(`cpu_affinity`\)"):
+        called(elsewhere, a)
+    function = kernel_with(f"cpu_affinity=[{core}]", body).function()
+    if len(before) > 1:
+        with pytest.raises(loom.DeviceError, match=rf"`f` runs on cores \[{core}\]"):
+            called(function, a)
+    assert a[0] == 0.0
+    os.sched_setaffinity(0, {core})
+    try:
+        for _ in range(3):
+            a[0] = 0.0
+            called(function, a)
+            assert a[0] == 1.0
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 def test_the_simulator_tells_its_architecture_and_limits():
     device = loom.get_device("sim:0")
     assert device.arch == 80

@@ -39,7 +39,7 @@ pub(crate) struct BuildArguments {
     /// The platform, as LLVM names it, such as aarch64-unknown-linux-gnu; by default this machine's
     #[arg(long)]
     target: Option<String>,
-    /// The architectures of GPUs, sm_75 to sm_121, to write PTX for beside the library
+    /// The architectures of GPUs, sm_75 to sm_121, to write PTX for beside the library, and a fat binary of all of them
     #[arg(long = "arch", value_name = "sm_NN", value_delimiter = ',')]
     archs: Vec<Arch>,
     /// The type of a parameter of a generic kernel, NAME=TYPE, such as a=array(dtype=float)

@@ -96,11 +96,13 @@ pub(crate) fn run(arguments: &LatencyArguments) -> Outcome {
         guard.map_err(|(core, error)| CommandFailure::Failed(format!("cannot run on core {core}: {error}")))?;
     function.check_cores().map_err(|error| CommandFailure::Failed(error.to_string()))?;
     function.prepare();
+    let mut workspace = vec![0; function.workspace_size()];
     // SAFETY: the arrays are owned by `values`, which outlives all calls, and nothing else touches them.
-    let first = unsafe { function.call(&extents, &block) };
+    let first = unsafe { function.call_with(&extents, &block, &mut workspace) };
     first.map_err(|error| CommandFailure::Failed(error.to_string()))?;
     let clock = TickClock::calibrated();
-    let args = block.words().as_ptr().cast();
+    let words = function.words(&block, &mut workspace).map_err(|error| CommandFailure::Failed(error.to_string()))?;
+    let args = words.as_ptr().cast();
     let call = |entry: MeasuredEntry| MeasuredCall { entry, args, extents: extents.as_ptr() };
     let mut names = vec![kernel.name().to_owned(), "an empty function".to_owned()];
     let mut calls = vec![call(function.block_entry()), MeasuredCall::empty()];

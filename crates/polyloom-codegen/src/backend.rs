@@ -92,18 +92,26 @@ pub struct CodegenError {
     pub message: String,
     /// Where, if it is about a place in the source.
     pub span: Span,
+    /// The same as errors of the source, if it is the source that is to change.
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 impl CodegenError {
     /// An error about no place in particular.
     pub fn new(message: impl Into<String>) -> CodegenError {
-        CodegenError { message: message.into(), span: Span::NONE }
+        CodegenError::at(Span::NONE, message)
     }
 
-    /// The error that a kernel is beyond the compiler's limits, as the passes say it.
-    pub fn from_diagnostics(diagnostics: &[Diagnostic]) -> CodegenError {
+    /// An error about a place in the source.
+    pub fn at(span: Span, message: impl Into<String>) -> CodegenError {
+        CodegenError { message: message.into(), span, diagnostics: Vec::new() }
+    }
+
+    /// The error that a kernel breaks its promises or is beyond the compiler's limits, as the passes say it.
+    pub fn from_diagnostics(diagnostics: impl Into<Vec<Diagnostic>>) -> CodegenError {
+        let diagnostics = diagnostics.into();
         match diagnostics.first() {
-            Some(first) => CodegenError { message: first.message.clone(), span: first.span },
+            Some(first) => CodegenError { message: first.message.clone(), span: first.span, diagnostics },
             None => CodegenError::new("the kernel is beyond the compiler's limits"),
         }
     }

@@ -23,8 +23,9 @@ pub use backend::{ArgFacts, ArrayFacts, Backend, CodeObject, CodeVariant, Codege
 pub use cranelift::CraneliftBackend;
 pub use form::{EmitRequest, Emitter, Form};
 pub use native::{
-    LoadedNative, NATIVE_ABI, NativeArgument, NativeArray, NativeBlockEntry, NativeCpu, NativeLibrary, NativeParam,
-    NativeRequest, NativeReturn, NativeSignature, cpu_symbol, is_reserved_symbol,
+    LoadedNative, NATIVE_ABI, NativeArgument, NativeArray, NativeBlockEntry, NativeBlockParam, NativeBlocks, NativeCpu,
+    NativeLibrary, NativeParam, NativeRequest, NativeReturn, NativeSignature, WORKSPACE_ALIGN, cpu_symbol,
+    is_reserved_symbol,
 };
 pub use private::with_private_updates;
 pub use vector_width::vector_bytes;

@@ -10,25 +10,28 @@
 //! 2. Those of the kernel. Scalars come by value (the 16-bit floats as their bits, in a `uint16_t`), the components of
 //!    composites by pointer, and arrays as a pointer to a [`NativeArray`].
 //! 3. Where the function does not return its value, a pointer to memory for each result.
+//! 4. Of a kernel that runs in blocks of threads, a pointer to the workspace, memory for one block after another.
 //!
 //! The result is an `int32_t`: 0, or one more than the number of the check that failed. A function of one scalar in
 //! which nothing can fail returns its value.
 
 use crate::abi::{ArgLayout, SiteKind, SiteTable};
 use crate::backend::ArgFacts;
-use polyloom_ir::{Code, Composite, Diagnostic, FuncId, Function, Module, Op, Scalar, Type};
+use polyloom_ir::block_plan::{BlockLaunch, BlockMemory, BlockParam, BlockPlan};
+use polyloom_ir::{Code, Composite, Diagnostic, FuncId, Function, LaunchConfig, MAX_DIMS, Module, Op, Scalar, Type};
 use std::ffi::c_void;
 use std::sync::Arc;
 
 /// The version of the ABI that this module describes.
 pub const NATIVE_ABI: u32 = 1;
 
-/// An array argument of a native function, `struct polyloom_arrayN` in C: the layout of an array in [`ArgLayout`].
+/// An array argument of a native function, `struct polyloom_arrayN` in C: the layout of an array in [`ArgLayout`]. The
+/// elements are numbers, of vectors and matrices their components; the 16-bit floats are `u16`, their bits.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct NativeArray<const N: usize> {
+pub struct NativeArray<T, const N: usize> {
     /// The address of the element whose indices are all 0.
-    pub data: *mut c_void,
+    pub data: *mut T,
     /// The extents, each at most `i32::MAX`.
     pub shape: [i64; N],
     /// The distances in bytes between neighbours along each axis.
@@ -36,8 +39,8 @@ pub struct NativeArray<const N: usize> {
 }
 
 /// Runs a native function on arguments in a block as [`ArgLayout`] describes it, for callers that learn its signature
-/// at run time. `extents` has as many entries as the launch has axes. Results are stored in the arrays that the block
-/// has for them. Returns the status.
+/// at run time. After the arguments comes the address of the workspace, where there is one. `extents` has as many entries
+/// as the launch has axes. Results are stored in the arrays that the block has for them. Returns the status.
 pub type NativeBlockEntry = unsafe extern "C" fn(args: *const u8, extents: *const i64) -> i32;
 
 /// A parameter of the kernel or function, before composites are taken apart.
@@ -80,6 +83,8 @@ pub enum NativeArgument {
     },
     /// A pointer to memory for a result: a scalar or the components of a composite.
     Result(Type),
+    /// A pointer to the workspace, [`NativeSignature::workspace_bytes`] bytes.
+    Workspace,
 }
 
 /// Describes a native function.
@@ -96,6 +101,86 @@ pub struct NativeSignature {
     pub results: Vec<Type>,
     /// Describes what the C function returns.
     pub returns: NativeReturn,
+    /// The bytes of memory that a call needs and its caller owns, which may lie anywhere; 0 if none is needed.
+    pub workspace_bytes: u64,
+}
+
+/// Describes a kernel that runs a block of threads at a time: its threads are blocks, and its last parameters say how a call
+/// is shaped and where the memory of a block is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NativeBlocks {
+    /// Threads of a block along each axis, and its dynamic shared memory.
+    pub grid: LaunchConfig,
+    /// The last parameters.
+    pub params: Vec<NativeBlockParam>,
+}
+
+/// Describes one of these parameters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NativeBlockParam {
+    /// A number, which follows from the extents.
+    Number(BlockParam),
+    /// An array in the workspace, so many bytes from its beginning.
+    Memory {
+        /// The place where it begins.
+        offset: u64,
+        /// Its extents and strides.
+        memory: BlockMemory,
+    },
+}
+
+/// Bytes that arrays in a workspace lie at multiples of.
+pub const WORKSPACE_ALIGN: u64 = 64;
+
+impl NativeBlocks {
+    /// The blocks of a kernel that is split by `plan`, which has these parameters at its end; none if a call with extents
+    /// along so many axes is not what the code is for.
+    pub fn of(plan: &BlockPlan, kernel: &Function, launch_rank: u8) -> Option<NativeBlocks> {
+        let grid = kernel.metadata.grid(1);
+        let mut shape = [1; MAX_DIMS];
+        shape.iter_mut().take(launch_rank.into()).for_each(|extent| *extent = 2);
+        let launch = BlockLaunch { grid, shape };
+        if !plan.takes(&launch) {
+            return None;
+        }
+        let types: Vec<Type> = kernel.params().iter().map(|&param| kernel.ty(param)).collect();
+        let (mut bytes, mut dynamic) = (0u64, None);
+        let mut params = Vec::new();
+        for (param, ty) in plan.with_types(&types) {
+            let elem = ty.as_array().map_or(Scalar::I32, |(elem, _)| elem);
+            params.push(match param.memory(elem, &launch) {
+                None => NativeBlockParam::Number(param.clone()),
+                Some(memory) => {
+                    let mut next = || {
+                        let offset = bytes;
+                        bytes = bytes.saturating_add(memory.bytes).checked_next_multiple_of(WORKSPACE_ALIGN)?;
+                        Some(offset)
+                    };
+                    let offset = match dynamic {
+                        Some(offset) if param.is_dynamic() => offset,
+                        _ => next()?,
+                    };
+                    if param.is_dynamic() {
+                        dynamic = Some(offset);
+                    }
+                    NativeBlockParam::Memory { offset, memory }
+                }
+            });
+        }
+        Some(NativeBlocks { grid, params })
+    }
+
+    /// The bytes of the workspace, with room to begin at a multiple of [`WORKSPACE_ALIGN`].
+    pub fn workspace_bytes(&self) -> u64 {
+        let end = |param: &NativeBlockParam| match param {
+            NativeBlockParam::Memory { offset, memory } => offset.saturating_add(memory.bytes),
+            NativeBlockParam::Number(_) => 0,
+        };
+        match self.params.iter().map(end).max() {
+            None | Some(0) => 0,
+            Some(end) => end.saturating_add(WORKSPACE_ALIGN - 1),
+        }
+    }
 }
 
 /// The number of parameters that stand for one of this type once composites are taken apart.
@@ -104,25 +189,27 @@ fn n_slots(ty: Type) -> usize {
 }
 
 impl NativeSignature {
-    /// The signature of a kernel in prepared HIR, whose last parameters are the arrays for `results`.
+    /// The signature of a kernel in prepared HIR, whose last parameters are the arrays for `results`, or those of `blocks`.
     ///
     /// # Errors
     ///
-    /// When the kernel needs something of the runtime: blocks of threads or prints.
+    /// When the kernel needs something of the runtime: blocks of threads that could not be split at their barriers, or
+    /// prints.
     pub fn of(
         kernel: &Function,
         name: &str,
         launch_rank: u8,
         params: Vec<NativeParam>,
         results: Vec<Type>,
+        blocks: Option<&NativeBlocks>,
     ) -> Result<NativeSignature, Box<Diagnostic>> {
         let refused = |span, message: String, help: &str| {
             Err(Box::new(Diagnostic::error(Code::NotNative, span, message).help(help)))
         };
         let sites = SiteTable::of(kernel).sites;
-        if kernel.metadata.by_block || kernel.needs_blocks() {
-            let message = format!("`{name}` is launched in blocks of threads, which a native function has not");
-            return refused(kernel.span, message, "launch it, or write it without barriers and shared memory");
+        if blocks.is_none() && (kernel.metadata.by_block || kernel.needs_blocks()) {
+            let message = format!("the threads of `{name}` wait for each other in ways that only the interpreter runs");
+            return refused(kernel.span, message, "launch it, or put its barriers where all threads of a block come");
         }
         if let Some(print) = sites.iter().find(|site| matches!(site.kind, SiteKind::Print(..))) {
             let message = format!("`{name}` prints, and a native function has nowhere to print to");
@@ -134,8 +221,9 @@ impl NativeSignature {
             [Type::Scalar(scalar)] if sites.is_empty() => NativeReturn::Value(scalar),
             _ => NativeReturn::Status,
         };
-        let launch_rank = if has_coordinates { launch_rank } else { 0 };
-        Ok(NativeSignature { name: identifier(name).into(), launch_rank, params, results, returns })
+        let launch_rank = if has_coordinates || blocks.is_some() { launch_rank } else { 0 };
+        let workspace_bytes = blocks.map_or(0, NativeBlocks::workspace_bytes);
+        Ok(NativeSignature { name: identifier(name).into(), launch_rank, params, results, returns, workspace_bytes })
     }
 
     /// The C function's parameters.
@@ -151,7 +239,8 @@ impl NativeSignature {
             }
         });
         let stored = if self.returns == NativeReturn::Status { &self.results[..] } else { &[] };
-        extents.chain(params).chain(stored.iter().map(|&ty| NativeArgument::Result(ty))).collect()
+        let workspace = (self.workspace_bytes > 0).then_some(NativeArgument::Workspace);
+        extents.chain(params).chain(stored.iter().map(|&ty| NativeArgument::Result(ty))).chain(workspace).collect()
     }
 
     /// The names of the C function's parameters: identifiers of C, Rust and Python, each once.
@@ -168,6 +257,9 @@ impl NativeSignature {
         if self.returns == NativeReturn::Status {
             let single = self.results.len() == 1;
             (0..self.results.len()).for_each(|n| add(if single { "result".to_owned() } else { format!("result{n}") }));
+        }
+        if self.workspace_bytes > 0 {
+            add("workspace".to_owned());
         }
         // Parameters keep their names, so the extents' give way.
         (0..self.launch_rank).for_each(|axis| add(format!("dim{axis}")));
@@ -479,6 +571,8 @@ pub struct NativeRequest<'a> {
     pub dense: &'a ArgFacts,
     /// Facts that hold of all arrays.
     pub general: &'a ArgFacts,
+    /// The blocks, of a kernel that runs in blocks of threads.
+    pub blocks: Option<&'a NativeBlocks>,
     /// True if the entry that takes a block of arguments is wanted as well.
     pub has_block_entry: bool,
 }

@@ -33,6 +33,23 @@ thread_local! {
     static STACK: RefCell<Vec<Arc<Context>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// The contexts in which a thread has used its default stream, with the thread's number. Dropped when the thread ends.
+struct OwnStreams(RefCell<Vec<(ThreadId, Handle)>>);
+
+thread_local! {
+    static OWN_STREAMS: OwnStreams = const { OwnStreams(RefCell::new(Vec::new())) };
+}
+
+impl Drop for OwnStreams {
+    fn drop(&mut self) {
+        for (thread, context) in self.0.take() {
+            if let Ok(context) = CONTEXTS.get(context) {
+                context.end_stream_of(thread);
+            }
+        }
+    }
+}
+
 /// The thread's current context.
 pub(crate) fn current() -> Option<Arc<Context>> {
     STACK.with_borrow(|stack| stack.last().cloned())
@@ -70,11 +87,26 @@ impl Context {
     /// The default stream of the calling thread, which waits for that of the context and it for this, and for no other.
     pub(crate) fn stream_of_thread(&self) -> Arc<Stream> {
         let mut all = self.of_threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let stream = all.entry(std::thread::current().id()).or_insert_with(|| {
+        let thread = std::thread::current().id();
+        let stream = all.entry(thread).or_insert_with(|| {
             let handle = new_handle();
+            // A thread that is ending has nothing that is told of its end, and its stream stays.
+            let _ = OWN_STREAMS.try_with(|own| own.0.borrow_mut().push((thread, self.handle)));
             crate::stream::STREAMS.insert(handle, Stream::new(handle, self.handle, 0, 0, false))
         });
         Arc::clone(stream)
+    }
+
+    /// Ends the default stream of a thread. What the stream has begun goes on, so that the default stream of the context
+    /// still waits for it.
+    fn end_stream_of(&self, thread: ThreadId) {
+        let stream = self.of_threads.lock().unwrap_or_else(PoisonError::into_inner).remove(&thread);
+        let Some(stream) = stream else { return };
+        if let Ok(driver) = crate::driver::driver() {
+            driver.order.wait(self.stream.id, &driver.order.clock(stream.id));
+        }
+        // The program may have reset the device meanwhile.
+        let _ = crate::stream::STREAMS.remove(stream.handle);
     }
 
     /// The primary context, made when it is first asked for.
@@ -95,5 +127,37 @@ impl Context {
         // A context may be ended twice by a program that has already reset its device.
         let _ = crate::context::CONTEXTS.remove(self.handle);
         STACK.with_borrow_mut(|stack| stack.retain(|context| context.handle != self.handle));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_streams_of_threads_end_with_them() {
+        let context = Context::create(false, 0);
+        let n_streams = || {
+            let all = crate::stream::STREAMS.all();
+            all.iter().filter(|stream| stream.context == context.handle).count()
+        };
+        let own = context.stream_of_thread();
+        assert_eq!(n_streams(), 2, "the context's and this thread's");
+        for _ in 0..10 {
+            let handles = std::thread::scope(|scope| {
+                let used = scope.spawn(|| [context.stream_of_thread(), context.stream_of_thread()]);
+                used.join().expect("the thread ends")
+            });
+            assert_eq!(handles[0].handle, handles[1].handle);
+            assert_ne!(handles[0].handle, own.handle);
+        }
+        // A scope waits for what its threads run, and not for what is dropped after that.
+        let mut waited = 0;
+        while n_streams() > 2 && waited < 1000 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            waited += 1;
+        }
+        assert_eq!(n_streams(), 2);
+        assert_eq!(context.stream_of_thread().handle, own.handle);
     }
 }

@@ -502,6 +502,14 @@ impl Type {
         }
     }
 
+    /// The scalar of all numbers in a value or an array of this type.
+    pub fn scalar_within(self) -> Scalar {
+        match self {
+            Type::Scalar(scalar) | Type::Array { elem: scalar, .. } => scalar,
+            Type::Composite(composite) | Type::CompositeArray { elem: composite, .. } => composite.elem(),
+        }
+    }
+
     /// The composite that this is, or that the elements of this array are.
     pub fn composite_within(self) -> Option<Composite> {
         match self {

@@ -4,32 +4,39 @@ use crate::fatal::{self, LlvmFailure};
 use crate::ir::{IrEmitter, diagnostics};
 use crate::target::{self, HostProcessor, OptimizationEffort, OptimizerMode};
 use inkwell::context::Context;
+use inkwell::llvm_sys::core::LLVMCloneModule;
 use inkwell::module::Module as LlvmModule;
 use polyloom_codegen::{CodeObject, CodegenError, Form};
+use std::mem::ManuallyDrop;
 
 /// The name of the entry in objects of [`crate::LlvmBackend`], whatever the kernel is called.
 pub(crate) const ENTRY: &str = "polyloom_kernel";
 
+/// Refuses assembly text of code that breaks what is promised of it. Lines of the text are tied to places of the source by
+/// `.loc` directives, or are not.
+pub(crate) type CodeProof<'a> = &'a dyn Fn(&str) -> Result<(), CodegenError>;
+
 /// Readable or linkable forms of what `lower` puts into a module, code for `processor`, in the order of their making:
-/// LLVM IR before what is generated of it, which changes it. `lower` gives how hard LLVM is to try; it runs again for
-/// less effort, and for a report.
+/// LLVM IR before what is generated of it. `lower` gives how hard LLVM is to try; it runs again for less effort, and for a
+/// report. Where there is a proof, it is of the very code that the object has, and the forms have no places.
 ///
 /// # Errors
 ///
-/// Those of `lower`, and LLVM's. If that was fatal with all effort and with less, the error is the first and names a file
-/// with LLVM IR: as it came from `lower` if the optimiser met the error, as code generation has it otherwise.
+/// Those of `lower` and of the proof, and LLVM's. If that was fatal with all effort and with less, the error is the first
+/// and names a file with LLVM IR: as it came from `lower` if the optimiser met the error, as code generation has it otherwise.
 pub(crate) fn emit(
     processor: &HostProcessor,
     name: &str,
     forms: &[Form],
+    proof: Option<CodeProof<'_>>,
     lower: impl Fn(&IrEmitter<'_>) -> Result<OptimizerMode, CodegenError>,
 ) -> Result<Vec<Vec<u8>>, CodegenError> {
-    let failure = match emit_with(processor, name, forms, &lower, OptimizationEffort::Full) {
+    let failure = match emit_with(processor, name, (forms, proof), &lower, OptimizationEffort::Full) {
         Ok(made) => return made,
         Err(failure) => failure,
     };
     // Most such errors are of combinations that the optimiser has made.
-    match emit_with(processor, name, forms, &lower, OptimizationEffort::Linear) {
+    match emit_with(processor, name, (forms, proof), &lower, OptimizationEffort::Linear) {
         Ok(made) => made,
         Err(_) => Err(fatal::describe(&failure.message, &failure.ir)),
     }
@@ -46,7 +53,7 @@ struct FatalFailure {
 fn emit_with(
     processor: &HostProcessor,
     name: &str,
-    forms: &[Form],
+    wanted: (&[Form], Option<CodeProof<'_>>),
     lower: &impl Fn(&IrEmitter<'_>) -> Result<OptimizerMode, CodegenError>,
     effort: OptimizationEffort,
 ) -> Result<Result<Vec<Vec<u8>>, CodegenError>, FatalFailure> {
@@ -54,7 +61,7 @@ fn emit_with(
     diagnostics::collect(&context);
     let llvm = context.create_module(name);
     let mut is_optimized = false;
-    let message = match emit_module(processor, (&context, &llvm), forms, lower, effort, &mut is_optimized) {
+    let message = match emit_module(processor, (&context, &llvm), wanted, lower, effort, &mut is_optimized) {
         Ok(made) => {
             return Ok(match diagnostics::error() {
                 Some(error) => Err(CodegenError::new(format!("LLVM cannot compile this kernel: {error}"))),
@@ -79,7 +86,7 @@ fn emit_with(
 fn emit_module<'ctx>(
     processor: &HostProcessor,
     (context, llvm): (&'ctx Context, &LlvmModule<'ctx>),
-    forms: &[Form],
+    (forms, proof): (&[Form], Option<CodeProof<'_>>),
     lower: &impl Fn(&IrEmitter<'_>) -> Result<OptimizerMode, CodegenError>,
     effort: OptimizationEffort,
     is_optimized: &mut bool,
@@ -89,18 +96,49 @@ fn emit_module<'ctx>(
     verify(llvm)?;
     let effort = effort.for_module(llvm);
     let mut made = Vec::with_capacity(forms.len());
-    for form in forms {
+    let generate = |module: &LlvmModule<'ctx>, is_text| target::generate(processor, module, is_text, mode, effort);
+    // Code generation changes the module that it is given.
+    let generate_of_copy = |module: &LlvmModule<'ctx>, is_text| {
+        let copy = ManuallyDrop::new(copy_of(module));
+        let code = generate(&copy, is_text)?;
+        // After a fatal error the copy is leaked.
+        drop(ManuallyDrop::into_inner(copy));
+        Ok::<Vec<u8>, LlvmFailure>(code)
+    };
+    for (index, form) in forms.iter().enumerate() {
         if !matches!(form, Form::LlvmIr | Form::GpuLlvmIr) && !*is_optimized {
             target::optimize(processor, llvm, mode, effort)?;
             *is_optimized = true;
+            if let Some(proof) = proof {
+                prove(llvm, proof, |module| generate_of_copy(module, true))?;
+            }
         }
         made.push(match form {
-            Form::Asm | Form::Ptx => target::generate(processor, llvm, true, mode, effort)?,
-            Form::Obj => target::generate(processor, llvm, false, mode, effort)?,
+            Form::Asm | Form::Ptx | Form::Obj if index + 1 < forms.len() => generate_of_copy(llvm, *form != Form::Obj)?,
+            Form::Asm | Form::Ptx | Form::Obj => generate(llvm, *form != Form::Obj)?,
             _ => llvm.print_to_string().to_string().into_bytes(),
         });
     }
     Ok(made)
+}
+
+fn copy_of<'ctx>(llvm: &LlvmModule<'ctx>) -> LlvmModule<'ctx> {
+    // SAFETY: the module is alive and valid, and whoever gets the copy owns it.
+    unsafe { LlvmModule::new(LLVMCloneModule(llvm.as_mut_ptr())) }
+}
+
+/// Holds the optimised module against a proof and takes the numbers of places out of it, so that what is generated from it
+/// is what has been proved. The places are generated for the error alone.
+fn prove<'ctx>(
+    llvm: &LlvmModule<'ctx>,
+    proof: CodeProof<'_>,
+    assembly_of: impl Fn(&LlvmModule<'ctx>) -> Result<Vec<u8>, LlvmFailure>,
+) -> Result<(), LlvmFailure> {
+    let with_places = copy_of(llvm);
+    llvm.strip_debug_info();
+    let holds = |text: Vec<u8>| proof(&String::from_utf8_lossy(&text));
+    let Err(error) = holds(assembly_of(llvm)?) else { return Ok(()) };
+    Err(holds(assembly_of(&with_places)?).err().unwrap_or(error).into())
 }
 
 /// The text of what `lower` makes, in a context of its own.

@@ -33,9 +33,9 @@ pub use gpu::nvptx::NvptxBackend;
 use outside_calls::OutsideCall;
 use polyloom_codegen::{
     Backend, CodeObject, CodeVariant, CodegenError, EmitRequest, Emitter, Form, LoadedCode, LoadedNative, NativeCpu,
-    NativeLibrary, NativeRequest, SiteTable, with_private_updates,
+    NativeLibrary, NativeRequest, with_private_updates,
 };
-use polyloom_ir::{Diagnostic, FuncId, Module};
+use polyloom_ir::{Diagnostic, ExecutionConstraints, FuncId, Module};
 use std::sync::Arc;
 
 /// CPU tier 1: code that takes milliseconds to make and runs as fast as the machine can.
@@ -100,9 +100,30 @@ impl LlvmBackend {
             }
             return Ok(vec![text.into_bytes()]);
         }
-        emit::emit(&self.processor, entry, forms, |ir| {
+        emit::emit(&self.processor, entry, forms, None, |ir| {
             lower::lower_kernel(ir, &self.processor, module, kernel, variant, entry, None)
         })
+    }
+
+    /// Makes an object after a proof that its code calls nothing that these constraints rule out. `own` is a function that
+    /// the code may call, because it is what the proof is of. `lower` numbers the places in the source.
+    fn proved_object(
+        &self,
+        name: &str,
+        constraints: &ExecutionConstraints,
+        own: Option<&str>,
+        lower: impl Fn(&ir::IrEmitter<'_>, &lower::SpanNumbers) -> Result<target::OptimizerMode, CodegenError>,
+    ) -> Result<Vec<u8>, CodegenError> {
+        let places = lower::SpanNumbers::default();
+        let prove = |text: &str| {
+            let calls = outside_calls::find_calls(text, &places);
+            let is_own = |call: &OutsideCall| call.is_internal && own.is_some() && call.callee.as_deref() == own;
+            let broken: Vec<Diagnostic> =
+                calls.iter().filter(|call| !is_own(call)).filter_map(|call| call.diagnostic(constraints)).collect();
+            if broken.is_empty() { Ok(()) } else { Err(CodegenError::from_diagnostics(broken)) }
+        };
+        let made = emit::emit(&self.processor, name, &[Form::Obj], Some(&prove), |ir| lower(ir, &places))?;
+        Ok(made.into_iter().next().unwrap_or_default())
     }
 
     /// The calls that leave a kernel's machine code.
@@ -110,46 +131,11 @@ impl LlvmBackend {
         let EmitRequest { module, kernel, variant, entry, .. } = *request;
         let module = &*with_private_updates(module, kernel, variant);
         let places = lower::SpanNumbers::default();
-        let made = emit::emit(&self.processor, entry, &[Form::Asm], |ir| {
+        let made = emit::emit(&self.processor, entry, &[Form::Asm], None, |ir| {
             lower::lower_kernel(ir, &self.processor, module, kernel, variant, entry, Some(&places))
         })?;
         let text = String::from_utf8_lossy(made.first().map_or(&[], Vec::as_slice));
         Ok(outside_calls::find_calls(&text, &places))
-    }
-
-    /// Holds the machine code of a native function against what its kernel promises of calls: the processor may be another
-    /// one than this machine's, and the code for all arrays stands beside that for dense ones.
-    fn check_native(&self, request: &NativeRequest<'_>) -> Result<(), CodegenError> {
-        let func = &request.module.functions[request.kernel];
-        if !SiteTable::of(func).sites.is_empty() || !outside_calls::rules_out_calls(&func.constraints) {
-            return Ok(());
-        }
-        // The entry that takes a block of arguments calls the function.
-        let request = NativeRequest { has_block_entry: false, ..*request };
-        let made = emit::emit(&self.processor, &request.signature.name, &[Form::Asm], |ir| {
-            lower::lower_native(ir, &self.processor, &request)
-        })?;
-        let text = String::from_utf8_lossy(made.first().map_or(&[], Vec::as_slice));
-        let calls = outside_calls::find_calls(&text, &lower::SpanNumbers::default());
-        let broken: Vec<Diagnostic> = calls.iter().filter_map(|call| call.diagnostic(&func.constraints)).collect();
-        match broken.is_empty() {
-            true => Ok(()),
-            false => Err(CodegenError { span: func.span, ..CodegenError::from_diagnostics(&broken) }),
-        }
-    }
-
-    /// Writes a native function in forms of the host, in the order of their making.
-    ///
-    /// # Errors
-    ///
-    /// As [`Backend::compile_native`].
-    pub fn emit_native(&self, request: &NativeRequest<'_>, forms: &[Form]) -> Result<Vec<Vec<u8>>, CodegenError> {
-        if forms.contains(&Form::Obj) {
-            self.check_native(request)?;
-        }
-        emit::emit(&self.processor, &request.signature.name, forms, |ir| {
-            lower::lower_native(ir, &self.processor, request)
-        })
     }
 }
 
@@ -183,13 +169,16 @@ impl Backend for LlvmBackend {
     }
 
     fn compile(&self, module: &Module, kernel: FuncId, variant: &CodeVariant) -> Result<CodeObject, CodegenError> {
-        let request = EmitRequest { module, kernel, variant, entry: emit::ENTRY, sources: None };
-        let broken = self.broken_promises(module, kernel, variant)?;
-        if !broken.is_empty() {
-            return Err(CodegenError::from_diagnostics(&broken));
-        }
-        let made = self.emit_as(&request, &[Form::Obj])?;
-        Ok(emit::wrap(made.first().map_or(&[], Vec::as_slice)))
+        let Some(constraints) = outside_calls::promises_of_calls(&module.functions[kernel]) else {
+            let request = EmitRequest { module, kernel, variant, entry: emit::ENTRY, sources: None };
+            let made = self.emit_as(&request, &[Form::Obj])?;
+            return Ok(emit::wrap(made.first().map_or(&[], Vec::as_slice)));
+        };
+        let module = &*with_private_updates(module, kernel, variant);
+        let object = self.proved_object(emit::ENTRY, &constraints, None, |ir, places| {
+            lower::lower_kernel(ir, &self.processor, module, kernel, variant, emit::ENTRY, Some(places))
+        })?;
+        Ok(emit::wrap(&object))
     }
 
     fn broken_promises(
@@ -198,14 +187,12 @@ impl Backend for LlvmBackend {
         kernel: FuncId,
         variant: &CodeVariant,
     ) -> Result<Vec<Diagnostic>, CodegenError> {
-        let func = &module.functions[kernel];
-        // Code that checks reports what fails, which whoever turns checks on for a while asks for.
-        if !SiteTable::of(func).sites.is_empty() || !outside_calls::rules_out_calls(&func.constraints) {
+        let Some(constraints) = outside_calls::promises_of_calls(&module.functions[kernel]) else {
             return Ok(Vec::new());
-        }
+        };
         let request = EmitRequest { module, kernel, variant, entry: emit::ENTRY, sources: None };
         let calls = self.outside_calls(&request)?;
-        Ok(calls.iter().filter_map(|call| call.diagnostic(&func.constraints)).collect())
+        Ok(calls.iter().filter_map(|call| call.diagnostic(&constraints)).collect())
     }
 
     fn candidates(&self, module: &Module, kernel: FuncId, variant: &CodeVariant) -> Vec<u32> {
@@ -218,7 +205,18 @@ impl Backend for LlvmBackend {
     }
 
     fn compile_native(&self, request: &NativeRequest<'_>) -> Result<Vec<u8>, CodegenError> {
-        Ok(self.emit_native(request, &[Form::Obj])?.pop().unwrap_or_default())
+        let name = &request.signature.name;
+        let Some(constraints) = outside_calls::promises_of_calls(&request.module.functions[request.kernel]) else {
+            let made = emit::emit(&self.processor, name, &[Form::Obj], None, |ir| {
+                lower::lower_native(ir, &self.processor, request, None)
+            })?;
+            return Ok(made.into_iter().next().unwrap_or_default());
+        };
+        // The entry that takes a block of arguments calls the function.
+        let own = request.has_block_entry.then_some(request.symbol);
+        self.proved_object(name, &constraints, own, |ir, places| {
+            lower::lower_native(ir, &self.processor, request, Some(places))
+        })
     }
 
     fn load_native(&self, object: &[u8], name: &str) -> Result<Arc<dyn LoadedNative>, CodegenError> {

@@ -1,11 +1,12 @@
 //! Finds what machine code calls: the proof of promises that rule such calls out.
 //!
-//! The proof reads the assembly text of the very module that becomes the object, because code generation makes calls that
-//! no earlier form shows: of `memcpy` in place of a loop, of the system's mathematics where the processor lacks an
+//! The proof reads the assembly text of the very module that becomes the object ([`crate::emit`]), because code generation
+//! makes calls that no earlier form shows: of `memcpy` in place of a loop, of the system's mathematics where the processor lacks an
 //! instruction. Lines of the text are tied to places in the source by their numbers ([`SpanNumbers`]).
 
 use crate::lower::SpanNumbers;
-use polyloom_ir::{Code, Diagnostic, ExecutionConstraints, Span};
+use polyloom_codegen::SiteTable;
+use polyloom_ir::{Code, Diagnostic, ExecutionConstraints, Function, Span};
 use std::collections::HashSet;
 
 /// Functions of the C library that code under promises may call: they allocate nothing, call no system, and take a time
@@ -77,6 +78,19 @@ pub(crate) fn describe(calls: &[OutsideCall]) -> String {
         true => "the machine code calls nothing\n".to_owned(),
         false => format!("the machine code calls {}\n", callees.join(", ")),
     }
+}
+
+/// What a kernel promises of its calls, if it promises something. Code with checks reports what fails, which whoever turns
+/// checks on for a while asks for: of such code, `inline_always` is left, since a report is no function of the kernel's.
+pub(crate) fn promises_of_calls(kernel: &Function) -> Option<ExecutionConstraints> {
+    let constraints = match SiteTable::of(kernel).sites.is_empty() {
+        true => kernel.constraints.clone(),
+        false => {
+            let inline_always = kernel.constraints.inline_always;
+            ExecutionConstraints { inline_always, ..ExecutionConstraints::default() }
+        }
+    };
+    rules_out_calls(&constraints).then_some(constraints)
 }
 
 /// True if something is promised of what a kernel calls.

@@ -4,6 +4,7 @@ use crate::boundary::guarded;
 use crate::code_forms::emit_error;
 use crate::errors::compile_error;
 use crate::function::{Function, locked};
+use crate::native_callable::callable;
 use crate::native_function::NativeFunction;
 use crate::session;
 use crate::source_unit::SourceUnit;
@@ -129,10 +130,10 @@ impl Function {
 
     /// The function as a native function: a C function of its values, compiled now, by LLVM. Of overloads it is this one.
     #[pyo3(name = "function")]
-    fn native_function(&self, py: Python<'_>) -> PyResult<NativeFunction> {
+    fn native_function(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let session = session()?;
         let made = guarded(|| Ok(session.native_function(&self.handle, session.defaults())))?;
-        made.map(NativeFunction::new).map_err(|error| emit_error(py, &error))
+        callable(py, made.map(NativeFunction::new).map_err(|error| emit_error(py, &error))?)
     }
 
     /// Runs the function as Python, as static expressions and programs beside kernels do. Of overloads it is the one

@@ -8,6 +8,7 @@ use crate::code_forms::{emit_error, gpu_target, llvm_form};
 use crate::errors::{compile_error, diagnostic_object, launch_error};
 use crate::generic::Generic;
 use crate::kernel::{Deferred, Kernel, LaunchedCode};
+use crate::native_callable::callable;
 use crate::native_function::NativeFunction;
 use crate::source_unit::SourceUnit;
 use crate::{arguments, device, packages, session};
@@ -180,10 +181,10 @@ impl Kernel {
 
     /// The kernel as a native function: a C function that runs on the calling thread, to be called with the extents of
     /// the launch, if its threads have coordinates, and the arguments. It is compiled now, by LLVM.
-    fn function(&self, py: Python<'_>) -> PyResult<NativeFunction> {
+    fn function(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let kernel = self.one()?;
         let made = guarded(|| Ok(py.detach(|| kernel.native_function())))?;
-        made.map(NativeFunction::new).map_err(|error| emit_error(py, &error))
+        callable(py, made.map(NativeFunction::new).map_err(|error| emit_error(py, &error))?)
     }
 
     /// The kernel's HIR as text: as written, or `prepared` for back ends.

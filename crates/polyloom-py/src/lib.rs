@@ -46,6 +46,7 @@ mod launch_dimensions;
 mod launch_memo;
 mod launch_run;
 mod loom_module;
+mod native_callable;
 mod native_function;
 mod numpy_array;
 mod numpy_calls;

@@ -3,11 +3,13 @@
 //! A call is on the path of the smallest computation: numbers and arrays go into a block that the thread keeps, and the
 //! function's own code reads it. The GIL stays held, because letting it go takes longer than such a call.
 
-use crate::argument_numbers::{number_object, scalar_argument};
+use crate::argument_numbers::number_object;
 use crate::arguments::{Writes, fill_first};
 use crate::boundary::guarded;
+use crate::code_forms::emit_error;
 use crate::errors::{argument_error, argument_type_error, device_exception, launch_error};
-use crate::plain_call::PlainSignature;
+use crate::plain_call::{PlainCall, PlainSignature};
+use numpy::npyffi;
 use polyloom::{ArgBlock, Composite, DeviceId, MAX_DIMS, NativeCallError, Scalar, TrapReport, Type};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
@@ -15,68 +17,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::sync::OnceLock;
 
-/// A kernel or a function of values as a C function: call it.
+/// A kernel or a function of values as a C function. [`crate::native_callable`] has the object that programs call.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct NativeFunction {
     function: polyloom::NativeFunction,
     /// The number of extents and arguments that a call takes.
     n_extents: usize,
     n_arguments: usize,
-    /// The types of the parameters and of the result, if these are scalars alone.
-    scalars: Option<ScalarFunction>,
     /// Says how plain arguments become words, if the function takes nothing else.
     plain: Option<PlainSignature>,
-}
-
-/// Python's entry of [`NativeFunction::builtin`].
-///
-/// # Safety
-///
-/// Python calls it, with `slf` a [`NativeFunction`].
-unsafe extern "C" fn call_builtin(
-    slf: *mut ffi::PyObject,
-    args: *mut *mut ffi::PyObject,
-    n_args: ffi::Py_ssize_t,
-) -> *mut ffi::PyObject {
-    Python::attach(|py| {
-        // SAFETY: Python's promise: as many arguments follow each other.
-        let (object, args) = unsafe {
-            let args = if n_args == 0 { &[][..] } else { std::slice::from_raw_parts(args, n_args as usize) };
-            (Borrowed::from_ptr(py, slf), args)
-        };
-        // SAFETY: as above.
-        let function = unsafe { object.cast_unchecked::<NativeFunction>() };
-        match function.get().call_builtin(py, args) {
-            Ok(result) => result.into_ptr(),
-            Err(error) => {
-                error.restore(py);
-                std::ptr::null_mut()
-            }
-        }
-    })
-}
-
-/// The definition of the builtin that each function has.
-fn builtin_definition() -> *mut ffi::PyMethodDef {
-    static DEFINITION: OnceLock<usize> = OnceLock::new();
-    let make = || {
-        let definition = Box::leak(Box::new(ffi::PyMethodDef {
-            ml_name: c"native_function".as_ptr(),
-            ml_meth: ffi::PyMethodDefPointer { PyCFunctionFast: call_builtin },
-            ml_flags: ffi::METH_FASTCALL,
-            ml_doc: c"Calls a native function.".as_ptr(),
-        }));
-        std::ptr::from_mut(definition) as usize
-    };
-    *DEFINITION.get_or_init(make) as *mut ffi::PyMethodDef
-}
-
-/// A function of scalars with one scalar as its result.
-struct ScalarFunction {
-    params: SmallVec<[Scalar; 8]>,
-    result: Scalar,
 }
 
 impl NativeFunction {
@@ -84,15 +34,8 @@ impl NativeFunction {
         let signature = function.signature();
         let n_extents = signature.launch_rank.into();
         let n_arguments = function.kernel().arguments().len() - signature.results.len();
-        let params: Option<SmallVec<[Scalar; 8]>> = signature.params.iter().map(|param| param.ty.as_scalar()).collect();
-        let scalars = match (params, &signature.results[..]) {
-            (Some(params), &[Type::Scalar(result)]) if n_extents == 0 && params.len() == n_arguments => {
-                Some(ScalarFunction { params, result })
-            }
-            _ => None,
-        };
         let plain = PlainSignature::of(&function);
-        NativeFunction { function, n_extents, n_arguments, scalars, plain }
+        NativeFunction { function, n_extents, n_arguments, plain }
     }
 }
 
@@ -131,37 +74,24 @@ impl NativeFunction {
         })
     }
 
-    /// The function as a builtin of Python, which does the same in less time: no tuple of the arguments is made.
-    #[getter]
-    fn builtin<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        // SAFETY: the definition is never freed; Python takes a reference to the function.
-        unsafe {
-            let function = ffi::PyCFunction_NewEx(builtin_definition(), slf.as_ptr(), std::ptr::null_mut());
-            Bound::from_owned_ptr_or_err(slf.py(), function)
-        }
+    /// How a call runs, in words.
+    fn explain(&self, py: Python<'_>) -> PyResult<String> {
+        guarded(|| self.function.explain().map_err(|error| emit_error(py, &error)))
     }
 
-    /// Calls the function: with the extents of the launch first, if its threads have coordinates.
-    #[pyo3(signature = (*args))]
-    fn __call__(&self, args: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+    /// The bytes of the workspace that each call needs; 0 if it needs none.
+    fn workspace_size(&self) -> usize {
+        self.function.workspace_size()
+    }
+
+    /// Calls the function: with the extents of the launch first, if its threads have coordinates. `workspace` is the memory of
+    /// a function that needs some; without it the call has its own.
+    #[pyo3(signature = (*args, workspace = None))]
+    fn __call__(&self, args: &Bound<'_, PyTuple>, workspace: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
         let py = args.py();
         guarded(|| {
             let pointers: SmallVec<[*mut ffi::PyObject; 16]> = args.iter_borrowed().map(|arg| arg.as_ptr()).collect();
-            if let Some(called) = self.call_plain(py, &pointers) {
-                return called;
-            }
-            if let Some(scalars) = &self.scalars
-                && args.len() == scalars.params.len()
-                && let Some(value) = self.call_with_scalars(py, scalars, args)
-            {
-                return value;
-            }
-            // Code of an argument's type may call again on this thread, which then finds an empty block.
-            let mut block = BLOCK.take();
-            block.clear();
-            let called = self.call(py, args, &mut block);
-            BLOCK.set(block);
-            called
+            self.call_any(py, &pointers, workspace)
         })
     }
 
@@ -171,49 +101,59 @@ impl NativeFunction {
 }
 
 impl NativeFunction {
-    /// Calls the function with these objects, which the caller holds.
-    fn call_builtin(&self, py: Python<'_>, args: &[*mut ffi::PyObject]) -> PyResult<Py<PyAny>> {
-        if let Some(called) = guarded(|| Ok(self.call_plain(py, args)))? {
-            return called;
-        }
-        // SAFETY: the caller holds the objects.
-        let objects = args.iter().map(|&arg| unsafe { Borrowed::from_ptr(py, arg) });
-        self.__call__(&PyTuple::new(py, objects)?)
-    }
-
-    /// Calls the function with these objects, which the caller holds, if all of them are plain.
+    /// Calls the function with these objects for Python, which holds them and the GIL: gives a new reference, or null and leaves
+    /// an error.
     #[inline]
-    fn call_plain(&self, py: Python<'_>, args: &[*mut ffi::PyObject]) -> Option<PyResult<Py<PyAny>>> {
-        // SAFETY: the caller holds the objects and the GIL.
-        let called = unsafe { self.plain.as_ref()?.call(py, &self.function, args) }?;
-        Some(called.map_err(|status| self.call_error(py, &self.function.failure(status))))
+    pub(crate) fn call_vector(&self, args: &[*mut ffi::PyObject]) -> *mut ffi::PyObject {
+        // To count the thread's attachment would take longer than a short call. What happens here raises and releases nothing.
+        // SAFETY: Python holds the objects and the GIL.
+        let called = guarded(|| Ok(unsafe { self.plain.as_ref().and_then(|plain| plain.call(&self.function, args)) }));
+        if let Ok(Some(PlainCall::Value(value))) = called {
+            return value;
+        }
+        Python::attach(|py| {
+            let result = match called {
+                Ok(Some(PlainCall::Failed(status))) => Err(self.call_error(py, &self.function.failure(status))),
+                Ok(_) => self.call_any(py, args, None),
+                Err(error) => Err(error),
+            };
+            match result {
+                Ok(result) => result.into_ptr(),
+                Err(error) => {
+                    error.restore(py);
+                    std::ptr::null_mut()
+                }
+            }
+        })
     }
 
-    /// Calls a function of scalars; gives nothing if an argument is none, which [`NativeFunction::call`] then names.
-    fn call_with_scalars(
+    /// Calls the function with these objects, which the caller holds, whatever they are.
+    fn call_any(
         &self,
         py: Python<'_>,
-        scalars: &ScalarFunction,
-        args: &Bound<'_, PyTuple>,
-    ) -> Option<PyResult<Py<PyAny>>> {
-        let mut words: SmallVec<[u64; 16]> = SmallVec::new();
-        for (arg, &scalar) in args.iter_borrowed().zip(&scalars.params) {
-            words.push(scalar_argument(&arg, scalar).ok()?);
-        }
-        let mut memory = 0u64;
-        let (bytes, address) = (scalars.result.bytes(), &raw mut memory);
-        words.extend([address as u64, 1, bytes.into()]);
-        // SAFETY: a block of scalars, and of an array of one element for the result; there is no launch.
-        if let Err(error) = unsafe { self.function.call_words(&[], &words) } {
-            return Some(Err(self.call_error(py, &error)));
-        }
-        // SAFETY: the memory is alive, and the function has written to it through this address.
-        let bits = unsafe { address.read() } & (u64::MAX >> (64 - 8 * bytes));
-        Some(number_object(py, Type::Scalar(scalars.result), &[bits]))
+        args: &[*mut ffi::PyObject],
+        workspace: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        guarded(|| {
+            // SAFETY: the caller holds the objects.
+            let args: SmallVec<[Borrowed<'_, '_, PyAny>; 16]> =
+                args.iter().map(|&arg| unsafe { Borrowed::from_ptr(py, arg) }).collect();
+            // Code of an argument's type may call again on this thread, which then finds an empty block.
+            let mut block = BLOCK.take();
+            block.clear();
+            let called = self.call(py, &args, &mut block, workspace);
+            BLOCK.set(block);
+            called
+        })
     }
 
-    fn call<'py>(&self, py: Python<'py>, args: &Bound<'py, PyTuple>, block: &mut ArgBlock) -> PyResult<Py<PyAny>> {
-        let args: SmallVec<[Borrowed<'_, 'py, PyAny>; 16]> = args.iter_borrowed().collect();
+    fn call<'py>(
+        &self,
+        py: Python<'py>,
+        args: &[Borrowed<'_, 'py, PyAny>],
+        block: &mut ArgBlock,
+        workspace: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
         if args.len() != self.n_extents + self.n_arguments {
             return Err(self.wrong_count(args.len()));
         }
@@ -239,9 +179,18 @@ impl NativeFunction {
             given.map_err(|error| argument_error(kernel, &error))?;
             next += words_of(ty);
         }
+        let mut own: SmallVec<[u8; 0]> = SmallVec::new();
+        let workspace = match workspace {
+            None => {
+                own.resize(self.function.workspace_size(), 0);
+                &mut own[..]
+            }
+            // SAFETY: the caller holds the object during the call.
+            Some(given) => unsafe { workspace_memory(given)? },
+        };
         // SAFETY: the arguments, or `kept`, hold the arrays, which were checked for their types and may be written where
         // the kernel does that, and the results are in `memory`.
-        let called = unsafe { self.function.call(&extents[..self.n_extents], block) };
+        let called = unsafe { self.function.call_with(&extents[..self.n_extents], block, workspace) };
         called.map_err(|error| self.call_error(py, &error))?;
         let mut next = 0;
         let mut values: SmallVec<[Py<PyAny>; 2]> = SmallVec::new();
@@ -288,8 +237,36 @@ impl NativeFunction {
                 make().unwrap_or_else(|error| error)
             }
             NativeCallError::Cores { .. } => device_exception(py, error.to_string()),
-            NativeCallError::Extents { .. } => PyValueError::new_err(error.to_string()),
+            NativeCallError::Extents { .. } | NativeCallError::Workspace { .. } => {
+                PyValueError::new_err(error.to_string())
+            }
             NativeCallError::Status { .. } => PyRuntimeError::new_err(error.to_string()),
+        }
+    }
+}
+
+/// The memory of an array that is given as a workspace.
+///
+/// # Safety
+///
+/// The array lives as long as the memory is used, and nobody else uses it meanwhile.
+unsafe fn workspace_memory<'a>(given: &'a Bound<'_, PyAny>) -> PyResult<&'a mut [u8]> {
+    let wanted = npyffi::NPY_ARRAY_C_CONTIGUOUS | npyffi::NPY_ARRAY_WRITEABLE;
+    let refused = || argument_type_error("`workspace` takes a dense NumPy array that may be written".to_owned());
+    // SAFETY: the object is alive, and is an array of NumPy where its fields are read.
+    unsafe {
+        if npyffi::PyArray_CheckExact(given.py(), given.as_ptr()) == 0 {
+            return Err(refused());
+        }
+        let object = given.as_ptr().cast::<npyffi::PyArrayObject>();
+        let array = &(*object).fields;
+        if array.flags & wanted != wanted {
+            return Err(refused());
+        }
+        let n_bytes: usize = given.getattr("nbytes")?.extract()?;
+        match n_bytes {
+            0 => Ok(&mut []),
+            n => Ok(std::slice::from_raw_parts_mut(array.data.cast(), n)),
         }
     }
 }

@@ -8,7 +8,7 @@ use numpy::npyffi;
 use polyloom::{NativeFunction, Scalar, Type};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use smallvec::SmallVec;
+use std::mem::MaybeUninit;
 
 /// Most words of a block.
 const MAX_WORDS: usize = 48;
@@ -36,9 +36,37 @@ struct ArraySpan {
     is_written: bool,
 }
 
+/// What a call with plain arguments came to.
+pub(crate) enum PlainCall {
+    /// The function's value, or `None`: a new reference, or null if Python has no memory for it.
+    Value(*mut ffi::PyObject),
+    /// The status of a failed check.
+    Failed(i32),
+}
+
+/// The words of a block while they are filled in. They stay where they are: moving them would take longer than the call.
+struct PlainWords {
+    words: [MaybeUninit<u64>; MAX_WORDS],
+    len: usize,
+}
+
+impl PlainWords {
+    #[inline]
+    fn push(&mut self, word: u64) {
+        self.words[self.len].write(word);
+        self.len += 1;
+    }
+
+    #[inline]
+    fn as_slice(&self) -> &[u64] {
+        // SAFETY: the first `len` words have been written.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.len) }
+    }
+}
+
 /// Numbers that have plain objects of Python.
 fn is_plain_number(scalar: Scalar) -> bool {
-    matches!(scalar, Scalar::I32 | Scalar::I64 | Scalar::F32 | Scalar::F64)
+    !scalar.is_half()
 }
 
 impl PlainSignature {
@@ -69,63 +97,81 @@ impl PlainSignature {
     }
 
     /// Calls the function; `None` if some argument is not plain, or an access would be outside of an array: then nothing
-    /// has run.
-    ///
-    /// # Errors
-    ///
-    /// The status, if that is not 0.
+    /// has run. No code of Python's runs, and nothing is raised.
     ///
     /// # Safety
     ///
     /// The caller holds the objects and the GIL.
     #[inline]
-    pub(crate) unsafe fn call(
-        &self,
-        py: Python<'_>,
-        function: &NativeFunction,
-        args: &[*mut ffi::PyObject],
-    ) -> Option<Result<Py<PyAny>, i32>> {
+    pub(crate) unsafe fn call(&self, function: &NativeFunction, args: &[*mut ffi::PyObject]) -> Option<PlainCall> {
         if args.len() != self.params.len() {
             return None;
         }
-        let mut words: SmallVec<[u64; MAX_WORDS]> = SmallVec::new();
-        let mut spans: SmallVec<[ArraySpan; MAX_ARRAYS]> = SmallVec::new();
+        let mut words = PlainWords { words: [MaybeUninit::uninit(); MAX_WORDS], len: 0 };
+        let mut spans: [MaybeUninit<ArraySpan>; MAX_ARRAYS] = [MaybeUninit::uninit(); MAX_ARRAYS];
+        let mut n_spans = 0;
         for (&arg, param) in args.iter().zip(&self.params) {
             match *param {
                 // SAFETY: the caller holds the object.
                 PlainParam::Number(scalar) => words.push(unsafe { number_bits(arg, scalar) }?),
                 PlainParam::Array { elem, ndim, is_written } => {
                     // SAFETY: as above.
-                    spans.push(unsafe { push_array(py, arg, (elem, ndim, is_written), &mut words) }?);
+                    let span = unsafe { push_array(arg, (elem, ndim, is_written), &mut words) }?;
+                    // SAFETY: the spans before this one have been written.
+                    let before: &[ArraySpan] = unsafe { std::slice::from_raw_parts(spans.as_ptr().cast(), n_spans) };
+                    if before.iter().any(|other| span.meets(other)) {
+                        return None;
+                    }
+                    spans[n_spans].write(span);
+                    n_spans += 1;
                 }
             }
         }
-        let meets = |a: &ArraySpan, b: &ArraySpan| (a.is_written || b.is_written) && a.begin < b.end && b.begin < a.end;
-        if spans.iter().enumerate().any(|(index, a)| spans[..index].iter().any(|b| meets(a, b))) {
-            return None;
-        }
         let mut result = 0u64;
         if let Some(scalar) = self.result {
-            words.extend_from_slice(&[&raw mut result as u64, 1, scalar.bytes().into()]);
+            [&raw mut result as u64, 1, scalar.bytes().into()].into_iter().for_each(|word| words.push(word));
         }
         // SAFETY: the block is complete: each argument was checked against its parameter, and the caller holds it.
-        let status = unsafe { function.try_words(&words) }?;
+        let status = unsafe { function.try_words(words.as_slice()) }?;
         if status != 0 {
-            return Some(Err(status));
+            return Some(PlainCall::Failed(status));
         }
-        let Some(scalar) = self.result else { return Some(Ok(py.None())) };
         // SAFETY: the caller holds the GIL. The function has stored its result.
-        let object = unsafe {
-            let bits = (&raw const result).read_volatile();
-            match scalar {
-                Scalar::I32 => ffi::PyLong_FromLongLong((bits as i32).into()),
-                Scalar::I64 => ffi::PyLong_FromLongLong(bits as i64),
-                Scalar::F32 => ffi::PyFloat_FromDouble(f32::from_bits(bits as u32).into()),
-                _ => ffi::PyFloat_FromDouble(f64::from_bits(bits)),
+        Some(PlainCall::Value(unsafe {
+            match self.result {
+                None => ffi::Py_NewRef(ffi::Py_None()),
+                Some(scalar) => plain_object((&raw const result).read_volatile(), scalar),
             }
-        };
-        // SAFETY: Python has made the object, or has no memory for it.
-        unsafe { Bound::from_owned_ptr_or_opt(py, object) }.map(|object| Ok(object.unbind()))
+        }))
+    }
+}
+
+impl ArraySpan {
+    /// True if one of two arrays may be written and both have an element in the same memory.
+    #[inline]
+    fn meets(&self, other: &ArraySpan) -> bool {
+        (self.is_written || other.is_written) && self.begin < other.end && other.begin < self.end
+    }
+}
+
+/// A number as an object of Python's own: a new reference, or null if there is no memory for it. The number is in the
+/// lowest bytes.
+///
+/// # Safety
+///
+/// The caller holds the GIL.
+#[inline]
+unsafe fn plain_object(bits: u64, scalar: Scalar) -> *mut ffi::PyObject {
+    let unused = 64 - 8 * scalar.bytes();
+    // SAFETY: the caller's promise.
+    unsafe {
+        match scalar {
+            Scalar::F32 => ffi::PyFloat_FromDouble(f32::from_bits(bits as u32).into()),
+            Scalar::F64 => ffi::PyFloat_FromDouble(f64::from_bits(bits)),
+            Scalar::Bool => ffi::PyBool_FromLong((bits & 1) as _),
+            scalar if scalar.is_signed_int() => ffi::PyLong_FromLongLong((bits << unused) as i64 >> unused),
+            _ => ffi::PyLong_FromUnsignedLongLong(bits << unused >> unused),
+        }
     }
 }
 
@@ -150,6 +196,11 @@ unsafe fn number_bits(arg: *mut ffi::PyObject, scalar: Scalar) -> Option<u64> {
                 let narrow = value as f32;
                 (narrow.is_finite() || !value.is_finite()).then(|| narrow.to_bits().into())
             }
+            Scalar::Bool => match arg {
+                arg if arg == ffi::Py_True() => Some(1),
+                arg if arg == ffi::Py_False() => Some(0),
+                _ => None,
+            },
             _ => {
                 if ffi::PyLong_CheckExact(arg) == 0 {
                     return None;
@@ -159,10 +210,12 @@ unsafe fn number_bits(arg: *mut ffi::PyObject, scalar: Scalar) -> Option<u64> {
                 if overflow != 0 {
                     return None;
                 }
-                match scalar {
-                    Scalar::I64 => Some(value as u64),
-                    _ => i32::try_from(value).ok().map(|value| value.cast_unsigned().into()),
-                }
+                let unused = 64 - scalar.bits();
+                let fits = match scalar.is_signed_int() {
+                    true => value << unused >> unused == value,
+                    false => value >= 0 && (value as u64) << unused >> unused == value as u64,
+                };
+                fits.then_some(value as u64 & (u64::MAX >> unused))
             }
         }
     }
@@ -175,14 +228,13 @@ unsafe fn number_bits(arg: *mut ffi::PyObject, scalar: Scalar) -> Option<u64> {
 /// The caller holds the object and the GIL.
 #[inline]
 unsafe fn push_array(
-    py: Python<'_>,
     arg: *mut ffi::PyObject,
     (elem, ndim, is_written): (Scalar, u8, bool),
-    words: &mut SmallVec<[u64; MAX_WORDS]>,
+    words: &mut PlainWords,
 ) -> Option<ArraySpan> {
     // SAFETY: the object is alive, and is an array of NumPy where its fields are read.
     unsafe {
-        if npyffi::PyArray_CheckExact(py, arg) == 0 {
+        if npyffi::PyArray_CheckExact(Python::assume_attached(), arg) == 0 {
             return None;
         }
         let array = &(*arg.cast::<npyffi::PyArrayObject>()).fields;
@@ -204,7 +256,7 @@ unsafe fn push_array(
             bytes = bytes.checked_mul(extent)?;
             words.push(extent);
         }
-        words.extend_from_slice(strides);
+        strides.iter().for_each(|&stride| words.push(stride));
         let begin = array.data as u64;
         Some(ArraySpan { begin, end: begin + bytes, is_written })
     }

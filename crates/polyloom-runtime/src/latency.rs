@@ -4,7 +4,7 @@
 //! which take turns with the others. Times are ticks of the processor's own counter, where it has one that a program can
 //! read in a few nanoseconds; otherwise nanoseconds of the system's clock.
 
-pub use crate::cpu::affinity::{AffinityGuard, allowed_cores};
+pub use crate::cpu::affinity::{AffinityGuard, allowed_cores, current_core};
 
 use std::ffi::{CStr, CString, c_void};
 use std::hint::black_box;

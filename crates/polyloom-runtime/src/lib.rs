@@ -29,6 +29,7 @@ pub use args::{ArgArray, ArgBlock, ArgError, ArrayElement, Footprint, KernelPara
 pub use background::close as close_background;
 pub use buffer_pool::{BufferPool, BufferPoolReport, PoolBuffer, buffer_pool};
 pub use cache::{CacheError, CodeCache};
+pub use cpu::blocks::facts as block_facts;
 pub use cpu::candidates::CandidateInfo;
 pub use cpu::checksum::checksum;
 pub use cpu::clear::clear_memory;

@@ -161,10 +161,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     // Called, as a C function.
     let function = kernel.native_function()?;
-    type Arrays = *const NativeArray<1>;
+    type Arrays = *const NativeArray<f64, 1>;
     let call = function.typed::<unsafe extern "C" fn(i64, Arrays, Arrays, Arrays, Arrays, Arrays, Arrays) -> i32>()?;
     let mut called = [0.0f64; 4];
-    let array = |data: &mut [f64; 4]| NativeArray { data: data.as_mut_ptr().cast(), shape: [4], strides: [8] };
+    let array = |data: &mut [f64; 4]| NativeArray { data: data.as_mut_ptr(), shape: [4], strides: [8] };
     let inputs = book.each_mut().map(array);
     let [a, b, c, d, e] = &inputs;
     // SAFETY: the arrays are alive and have an element for each thread.

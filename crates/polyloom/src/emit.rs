@@ -70,7 +70,8 @@ impl Kernel {
             }
             Form::Hir => Ok(vec![self.module().0.to_string().into_bytes()]),
             Form::HirPrepared => {
-                let source = self.as_code().map_err(CodegenError::from_diagnostics)?.source();
+                let source =
+                    self.as_code().map_err(|diagnostics| CodegenError::from_diagnostics(diagnostics))?.source();
                 Ok(vec![source.prepared.to_string().into_bytes()])
             }
             Form::Cpp => self.emit_source(TextTarget::Cpp, forms, options),
@@ -117,7 +118,7 @@ impl Kernel {
     }
 
     fn emit_for_host(&self, forms: &[Form], tier: Option<Tier>) -> Result<Vec<Vec<u8>>, CodegenError> {
-        let on_cpu = self.as_code().map_err(CodegenError::from_diagnostics)?;
+        let on_cpu = self.as_code().map_err(|diagnostics| CodegenError::from_diagnostics(diagnostics))?;
         let source = on_cpu.source();
         if self.is_interpreted() {
             let message = "the interpreter runs this kernel on the CPU: ask for its HIR or for GPU code";
@@ -158,7 +159,7 @@ impl Kernel {
     }
 
     /// Says in words how often the loops of a kernel run that promises to end in time; empty for others.
-    fn describe_loop_bounds(&self) -> String {
+    pub(crate) fn describe_loop_bounds(&self) -> String {
         let mut text = String::new();
         let (module, id) = self.module();
         if timed_promise(&self.function().constraints).is_none() {

@@ -6,7 +6,7 @@ use crate::kernel::Kernel;
 use crate::kernel_program::KernelProgram;
 use polyloom_codegen::{ArgFacts, CodeVariant};
 use polyloom_frontend::CompileError;
-use polyloom_ir::{Diagnostic, FloatMode, FuncId, Module};
+use polyloom_ir::{Code, Diagnostic, FloatMode, FuncId, Module};
 use polyloom_passes::analysis::canonical::canonical_hash;
 use polyloom_passes::analysis::launch_bounds::LaunchBounds;
 use polyloom_passes::fusion::FusionFacts;
@@ -112,10 +112,11 @@ impl Kernel {
         Ok(CpuKernel::new(self.device.clone(), source))
     }
 
-    /// Holds the machine code of prepared HIR against what the kernel promises of its calls. Without LLVM there is none to
-    /// look at: Cranelift's code calls nothing but the mathematics of [`polyloom_codegen::cranelift`].
+    /// Holds the machine code of prepared HIR against what the kernel promises of its calls. Cranelift's code calls functions
+    /// of the kernel's own and the mathematics of [`polyloom_codegen::cranelift`], so that without LLVM promises of no calls
+    /// at all are refused, and the others hold.
     fn check_code(&self, prepared: &Module, kernel: FuncId) -> Result<(), Vec<Diagnostic>> {
-        let Some(backend) = self.device.backend(Tier::Optimized) else { return Ok(()) };
+        let Some(backend) = self.device.backend(Tier::Optimized) else { return self.check_without_optimizer() };
         let launch_rank = if self.program.needs_blocks { 1 } else { self.natural_rank() };
         let variant = CodeVariant::new(launch_rank, ArgFacts::default());
         match backend.broken_promises(prepared, kernel, &variant) {
@@ -123,6 +124,16 @@ impl Kernel {
             // What LLVM cannot compile is told by whoever asks for the code.
             Ok(_) | Err(_) => Ok(()),
         }
+    }
+
+    fn check_without_optimizer(&self) -> Result<(), Vec<Diagnostic>> {
+        let function = self.function();
+        let constraints = &function.constraints;
+        let promises = [("critical_path", constraints.critical_path), ("inline_always", constraints.inline_always)];
+        let Some((promise, _)) = promises.into_iter().find(|(_, holds)| *holds) else { return Ok(()) };
+        let message = format!("`{promise}` holds of LLVM's code, which this build does not make");
+        let error = Diagnostic::error(Code::BrokenPromise, function.span, message);
+        Err(vec![error.help("build with the feature `llvm`, or leave the promise out")])
     }
 
     /// Its HIR as back ends for GPUs get it.

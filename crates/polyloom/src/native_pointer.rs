@@ -1,7 +1,8 @@
 //! Rust's function pointers as types of native functions.
 
 use polyloom_codegen::{CodegenError, NativeArgument, NativeArray, NativeReturn, NativeSignature};
-use polyloom_ir::{Scalar, Type};
+use polyloom_ir::Scalar;
+use std::ffi::c_void;
 
 /// Describes what a Rust type can be as a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,22 +13,39 @@ pub enum NativeParameter {
     Numbers(Scalar),
     /// A pointer to a result.
     Result(Scalar),
-    /// A pointer to an array of this rank.
-    Array(usize),
+    /// A pointer to an array of such elements, of this rank.
+    Array(Scalar, usize),
+    /// A pointer to the workspace.
+    Workspace,
+}
+
+/// A scalar as Rust has it: of the 16-bit floats, their bits.
+fn rust_scalar(scalar: Scalar) -> Scalar {
+    if scalar.is_half() { Scalar::U16 } else { scalar }
+}
+
+impl std::fmt::Display for NativeParameter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NativeParameter::Number(scalar) => f.write_str(scalar.name()),
+            NativeParameter::Numbers(scalar) => write!(f, "*const {}", scalar.name()),
+            NativeParameter::Result(scalar) => write!(f, "*mut {}", scalar.name()),
+            NativeParameter::Workspace => f.write_str("*mut c_void"),
+            NativeParameter::Array(scalar, ndim) => write!(f, "*const NativeArray<{}, {ndim}>", scalar.name()),
+        }
+    }
 }
 
 impl NativeParameter {
-    /// Returns true if an argument of the ABI is such a parameter.
-    fn fits(self, argument: NativeArgument) -> bool {
-        let elem = |ty: Type| ty.as_scalar().or_else(|| Some(ty.as_composite()?.elem()));
-        match (self, argument) {
-            (NativeParameter::Number(Scalar::I64), NativeArgument::Extent) => true,
-            (NativeParameter::Number(Scalar::U16), NativeArgument::Scalar(scalar)) if scalar.is_half() => true,
-            (NativeParameter::Number(own), NativeArgument::Scalar(scalar)) => own == scalar,
-            (NativeParameter::Numbers(own), NativeArgument::Components(composite)) => own == composite.elem(),
-            (NativeParameter::Array(own), NativeArgument::Array { ndim, .. }) => own == usize::from(ndim),
-            (NativeParameter::Result(own), NativeArgument::Result(ty)) => elem(ty) == Some(own),
-            _ => false,
+    /// The parameter that an argument of the ABI is in Rust.
+    fn of(argument: NativeArgument) -> NativeParameter {
+        match argument {
+            NativeArgument::Extent => NativeParameter::Number(Scalar::I64),
+            NativeArgument::Scalar(scalar) => NativeParameter::Number(rust_scalar(scalar)),
+            NativeArgument::Components(composite) => NativeParameter::Numbers(rust_scalar(composite.elem())),
+            NativeArgument::Array { elem, ndim, .. } => NativeParameter::Array(rust_scalar(elem), ndim.into()),
+            NativeArgument::Result(ty) => NativeParameter::Result(rust_scalar(ty.scalar_within())),
+            NativeArgument::Workspace => NativeParameter::Workspace,
         }
     }
 }
@@ -38,7 +56,7 @@ pub trait NativeType {
     const PARAMETER: NativeParameter;
 }
 
-/// A Rust type that native functions return.
+/// A Rust type that native functions return, and arrays have elements of.
 pub trait NativeResult {
     /// The scalar that it is.
     const SCALAR: Scalar;
@@ -55,8 +73,12 @@ macro_rules! numbers {
 numbers!(bool => Bool, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64,
     f32 => F32, f64 => F64);
 
-impl<const N: usize> NativeType for *const NativeArray<N> {
-    const PARAMETER: NativeParameter = NativeParameter::Array(N);
+impl NativeType for *mut c_void {
+    const PARAMETER: NativeParameter = NativeParameter::Workspace;
+}
+
+impl<T: NativeResult, const N: usize> NativeType for *const NativeArray<T, N> {
+    const PARAMETER: NativeParameter = NativeParameter::Array(T::SCALAR, N);
 }
 
 /// A pointer to a C function: `unsafe extern "C" fn(…) -> …` of up to 16 parameters.
@@ -81,15 +103,14 @@ fn check(signature: &NativeSignature, params: &[NativeParameter], result: Scalar
         return Err(CodegenError::new(format!("`{name}` has {wanted} parameters, not {given}: {}", names.join(", "))));
     }
     for ((param, &argument), argument_name) in params.iter().zip(&arguments).zip(&names) {
-        if !param.fits(argument) {
-            let message = format!("parameter `{argument_name}` of `{name}` is {argument:?}, not {param:?}");
-            return Err(CodegenError::new(message));
+        let wanted = NativeParameter::of(argument);
+        if *param != wanted {
+            return Err(CodegenError::new(format!("`{argument_name}` of `{name}` is `{wanted}`, not `{param}`")));
         }
     }
     let wanted = match signature.returns {
         NativeReturn::Status => Scalar::I32,
-        NativeReturn::Value(scalar) if scalar.is_half() => Scalar::U16,
-        NativeReturn::Value(scalar) => scalar,
+        NativeReturn::Value(scalar) => rust_scalar(scalar),
     };
     match wanted == result {
         true => Ok(()),

@@ -40,7 +40,7 @@ pub fn write_text(
 ) -> Result<String, CodegenError> {
     let options = PipelineOptions { gpu: target == TextTarget::Cuda, ..*options };
     let prepared = for_text(module, kernel, &options);
-    let text = prepared.map_err(|diagnostics| CodegenError::from_diagnostics(&diagnostics))?;
+    let text = prepared.map_err(CodegenError::from_diagnostics)?;
     emit(&text.module, text.kernel, text.blocks.as_ref(), target, form, &HirSemantics)
 }
 

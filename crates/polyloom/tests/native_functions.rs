@@ -4,6 +4,7 @@ use polyloom::{
     ArgBlock, Defaults, Kernel, LaunchOptions, NativeArray, NativeCallError, NativeFunction, Scalar, Session,
     SourceFile, SourceUnit, has_llvm,
 };
+use std::ffi::c_void;
 use std::sync::Arc;
 
 const SOURCE: &str = "
@@ -48,13 +49,22 @@ def quotient(a: loom.int32, b: loom.int32) -> loom.int32:
     return a // b
 
 @loom.kernel
+def narrowed(a: loom.float16, out: loom.array(dtype=loom.float16)):
+    out[0] = a
+
+@loom.kernel
 def prints(x: loom.array(dtype=float)):
     print(x[loom.tid()])
 
-@loom.kernel
-def shares(x: loom.array(dtype=float)):
+@loom.kernel(block_dim=32)
+def shares(x: loom.array(dtype=float), out: loom.array(dtype=float)):
+    tile = loom.shared_array(shape=32, dtype=float)
+    i, t = loom.tid(), loom.thread_idx(0)
+    tile[31 - t] = 0.0
     loom.sync_threads()
-    x[loom.tid()] = 0.0
+    tile[t] = x[i]
+    loom.sync_threads()
+    out[i] = tile[31 - t]
 ";
 
 fn unit() -> Arc<SourceUnit> {
@@ -69,8 +79,8 @@ fn function(session: &Session, name: &str) -> NativeFunction {
     session.file_function(&unit(), name).unwrap()
 }
 
-fn dense(x: &mut [f32]) -> NativeArray<1> {
-    NativeArray { data: x.as_mut_ptr().cast(), shape: [x.len() as i64], strides: [4] }
+fn dense(x: &mut [f32]) -> NativeArray<f32, 1> {
+    NativeArray { data: x.as_mut_ptr(), shape: [x.len() as i64], strides: [4] }
 }
 
 fn bits(values: &[f32]) -> Vec<u32> {
@@ -82,16 +92,15 @@ fn some_floats(n: usize) -> Vec<f32> {
 }
 
 #[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
 fn a_kernel_is_called_with_extents_and_arrays_and_gives_the_bits_of_a_launch() {
-    if !has_llvm() {
-        return;
-    }
     let session = Session::new().unwrap();
     let kernel = kernel(&session, "scale");
     let native = kernel.native_function().unwrap();
     native.prepare();
-    let scale =
-        native.typed::<unsafe extern "C" fn(i64, *const NativeArray<1>, *const NativeArray<1>, f32) -> i32>().unwrap();
+    let scale = native
+        .typed::<unsafe extern "C" fn(i64, *const NativeArray<f32, 1>, *const NativeArray<f32, 1>, f32) -> i32>()
+        .unwrap();
     for n in [0, 1, 2, 7, 16, 33, 1000] {
         let mut x = some_floats(n);
         let (mut called, mut launched) = (vec![0.0f32; n], vec![0.0f32; n]);
@@ -117,20 +126,19 @@ fn a_kernel_is_called_with_extents_and_arrays_and_gives_the_bits_of_a_launch() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
 fn strided_and_overlapping_arrays_run_the_code_for_any() {
-    if !has_llvm() {
-        return;
-    }
     let session = Session::new().unwrap();
     let native = function(&session, "scale");
-    let scale =
-        native.typed::<unsafe extern "C" fn(i64, *const NativeArray<1>, *const NativeArray<1>, f32) -> i32>().unwrap();
+    let scale = native
+        .typed::<unsafe extern "C" fn(i64, *const NativeArray<f32, 1>, *const NativeArray<f32, 1>, f32) -> i32>()
+        .unwrap();
     let expect = |x: f32| 2.0 * x + (x as f64).sin() as f32;
     let mut memory = some_floats(200);
     let before = memory.clone();
     // Every third element backwards, into every second of what comes after.
-    let from = NativeArray { data: (&raw mut memory[90]).cast(), shape: [31], strides: [-12] };
-    let to = NativeArray { data: (&raw mut memory[100]).cast(), shape: [31], strides: [8] };
+    let from = NativeArray { data: &raw mut memory[90], shape: [31], strides: [-12] };
+    let to = NativeArray { data: &raw mut memory[100], shape: [31], strides: [8] };
     // SAFETY: all elements are within `memory`.
     assert_eq!(unsafe { scale(31, &from, &to, 2.0) }, 0);
     for i in 0..31 {
@@ -139,29 +147,28 @@ fn strided_and_overlapping_arrays_run_the_code_for_any() {
     }
     // An array shifted by one element onto itself: each thread in order sees what the one before has stored.
     let mut memory = [1.0f32; 50];
-    let from = NativeArray { data: (&raw mut memory[0]).cast(), shape: [49], strides: [4] };
-    let to = NativeArray { data: (&raw mut memory[1]).cast(), shape: [49], strides: [4] };
+    let from = NativeArray { data: &raw mut memory[0], shape: [49], strides: [4] };
+    let to = NativeArray { data: &raw mut memory[1], shape: [49], strides: [4] };
     // SAFETY: as above.
     assert_eq!(unsafe { scale(49, &from, &to, 0.5) }, 0);
     assert!((memory[1] - (0.5 + 1f32.sin())).abs() < 1e-6);
 }
 
 #[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
 fn composites_come_by_pointer_and_several_axes_as_several_extents() {
-    if !has_llvm() {
-        return;
-    }
     let session = Session::new().unwrap();
     let native = function(&session, "rotate");
-    type Rotate = unsafe extern "C" fn(i64, i64, *const f32, *const NativeArray<2>, *const NativeArray<2>) -> i32;
+    type Rotate =
+        unsafe extern "C" fn(i64, i64, *const f32, *const NativeArray<f32, 2>, *const NativeArray<f32, 2>) -> i32;
     let rotate = native.typed::<Rotate>().unwrap();
     // A quarter turn about the third axis takes the first to the second, and the second to the negative first.
     let half = std::f32::consts::FRAC_1_SQRT_2;
     let q = [0.0, 0.0, half, half];
     let mut v = [1.0f32, 0.0, 0.0, 0.0, 2.0, 5.0];
     let mut w = [10.0f32; 6];
-    let from = NativeArray { data: v.as_mut_ptr().cast(), shape: [2, 3], strides: [12, 4] };
-    let to = NativeArray { data: w.as_mut_ptr().cast(), shape: [2, 3], strides: [12, 4] };
+    let from = NativeArray { data: v.as_mut_ptr(), shape: [2, 3], strides: [12, 4] };
+    let to = NativeArray { data: w.as_mut_ptr(), shape: [2, 3], strides: [12, 4] };
     // SAFETY: the arrays are alive.
     assert_eq!(unsafe { rotate(2, 3, q.as_ptr(), &from, &to) }, 0);
     for (value, expect) in w.iter().zip([10.0f32, 11.0, 10.0, 8.0, 10.0, 15.0]) {
@@ -170,27 +177,24 @@ fn composites_come_by_pointer_and_several_axes_as_several_extents() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
 fn a_kernel_without_coordinates_is_called_without_extents_and_runs_once() {
-    if !has_llvm() {
-        return;
-    }
     let session = Session::new().unwrap();
     let native = function(&session, "total");
     assert_eq!(native.signature().launch_rank, 0);
-    let total = native.typed::<unsafe extern "C" fn(*const NativeArray<1>, *const NativeArray<1>) -> i32>().unwrap();
+    let total =
+        native.typed::<unsafe extern "C" fn(*const NativeArray<f64, 1>, *const NativeArray<f64, 1>) -> i32>().unwrap();
     let (mut x, mut out) = ([0.5f64, 0.25, 4.0], [0.0f64]);
-    let from = NativeArray { data: x.as_mut_ptr().cast(), shape: [3], strides: [8] };
-    let to = NativeArray { data: out.as_mut_ptr().cast(), shape: [1], strides: [8] };
+    let from = NativeArray { data: x.as_mut_ptr(), shape: [3], strides: [8] };
+    let to = NativeArray { data: out.as_mut_ptr(), shape: [1], strides: [8] };
     // SAFETY: the arrays are alive.
     assert_eq!(unsafe { total(&from, &to) }, 0);
     assert_eq!(out, [4.75]);
 }
 
 #[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
 fn functions_return_their_values() {
-    if !has_llvm() {
-        return;
-    }
     let session = Session::new().unwrap();
     let notional = function(&session, "notional");
     let pointer = notional.typed::<unsafe extern "C" fn(f32, i32) -> f32>().unwrap();
@@ -213,10 +217,8 @@ fn functions_return_their_values() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
 fn a_status_names_the_check_that_failed() {
-    if !has_llvm() {
-        return;
-    }
     let session = Session::new().unwrap();
     session.set_defaults(Defaults { check: true, ..session.defaults() });
     let quotient = function(&session, "quotient");
@@ -230,8 +232,9 @@ fn a_status_names_the_check_that_failed() {
     assert!(quotient.site(0).is_none() && quotient.site(1000).is_none());
     let kernel = kernel(&session, "scale");
     let native = kernel.native_function().unwrap();
-    let scale =
-        native.typed::<unsafe extern "C" fn(i64, *const NativeArray<1>, *const NativeArray<1>, f32) -> i32>().unwrap();
+    let scale = native
+        .typed::<unsafe extern "C" fn(i64, *const NativeArray<f32, 1>, *const NativeArray<f32, 1>, f32) -> i32>()
+        .unwrap();
     let (mut x, mut y) = (some_floats(40), vec![0.0f32; 33]);
     let (from, to) = (dense(&mut x), dense(&mut y));
     // SAFETY: the kernel is checked, so it stays within the arrays.
@@ -241,10 +244,8 @@ fn a_status_names_the_check_that_failed() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
 fn what_is_seen_to_be_outside_of_an_array_is_refused_before_anything_runs() {
-    if !has_llvm() {
-        return;
-    }
     let session = Session::new().unwrap();
     let native = function(&session, "scale");
     let (mut x, mut y) = (some_floats(40), vec![0.0f32; 33]);
@@ -261,10 +262,8 @@ fn what_is_seen_to_be_outside_of_an_array_is_refused_before_anything_runs() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
 fn other_types_are_refused() {
-    if !has_llvm() {
-        return;
-    }
     let session = Session::new().unwrap();
     let native = function(&session, "notional");
     let check = |error: polyloom::CodegenError, expect: &str| assert_eq!(error.message, expect);
@@ -274,19 +273,114 @@ fn other_types_are_refused() {
     );
     check(
         native.typed::<unsafe extern "C" fn(f32, i64) -> f32>().unwrap_err(),
-        "parameter `quantity` of `notional` is Scalar(I32), not Number(I64)",
+        "`quantity` of `notional` is `i32`, not `i64`",
     );
     check(native.typed::<unsafe extern "C" fn(f32, i32) -> f64>().unwrap_err(), "`notional` returns f32, not f64");
+    let native = function(&session, "total");
+    type Total<T, const N: usize> = unsafe extern "C" fn(*const NativeArray<f64, 1>, *const NativeArray<T, N>) -> i32;
+    native.typed::<Total<f64, 1>>().unwrap();
+    check(
+        native.typed::<Total<f32, 1>>().unwrap_err(),
+        "`out` of `total` is `*const NativeArray<f64, 1>`, not `*const NativeArray<f32, 1>`",
+    );
+    check(
+        native.typed::<Total<i64, 1>>().unwrap_err(),
+        "`out` of `total` is `*const NativeArray<f64, 1>`, not `*const NativeArray<i64, 1>`",
+    );
+    check(
+        native.typed::<Total<f64, 2>>().unwrap_err(),
+        "`out` of `total` is `*const NativeArray<f64, 1>`, not `*const NativeArray<f64, 2>`",
+    );
+    // The elements of an array of vectors are their components, and 16-bit floats are their bits.
+    let native = function(&session, "rotate");
+    type Rotate<T> =
+        unsafe extern "C" fn(i64, i64, *const f32, *const NativeArray<T, 2>, *const NativeArray<f32, 2>) -> i32;
+    native.typed::<Rotate<f32>>().unwrap();
+    check(
+        native.typed::<Rotate<u32>>().unwrap_err(),
+        "`v` of `rotate` is `*const NativeArray<f32, 2>`, not `*const NativeArray<u32, 2>`",
+    );
+    let native = function(&session, "narrowed");
+    native.typed::<unsafe extern "C" fn(u16, *const NativeArray<u16, 1>) -> i32>().unwrap();
+    check(
+        native.typed::<unsafe extern "C" fn(u16, *const NativeArray<f32, 1>) -> i32>().unwrap_err(),
+        "`out` of `narrowed` is `*const NativeArray<u16, 1>`, not `*const NativeArray<f32, 1>`",
+    );
 }
 
 #[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
 fn what_needs_a_runtime_is_refused() {
-    if !has_llvm() {
-        return;
-    }
     let session = Session::new().unwrap();
     let error = session.file_function(&unit(), "prints").unwrap_err().to_string();
     assert!(error.contains("prints"), "{error}");
-    let error = session.file_function(&unit(), "shares").unwrap_err().to_string();
-    assert!(error.contains("blocks of threads"), "{error}");
+}
+
+#[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
+fn blocks_run_in_the_workspace_of_the_caller() {
+    let session = Session::new().unwrap();
+    let kernel = kernel(&session, "shares");
+    let native = kernel.native_function().unwrap();
+    let size = native.workspace_size();
+    assert!(size >= 32 * 4, "{size}");
+    type Shares = unsafe extern "C" fn(i64, *const NativeArray<f32, 1>, *const NativeArray<f32, 1>, *mut c_void) -> i32;
+    let shares = native.typed::<Shares>().unwrap();
+    let error =
+        native.typed::<unsafe extern "C" fn(i64, *const NativeArray<f32, 1>, *const NativeArray<f32, 1>) -> i32>();
+    assert_eq!(error.unwrap_err().message, "`shares` has 4 parameters, not 3: dim0, x, out, workspace");
+    for n in [0, 1, 31, 32, 33, 100] {
+        let mut x = some_floats(n);
+        // Each block in reverse; threads that a block has beyond the last element read 0 there.
+        let expect: Vec<f32> = (0..n).map(|i| x.get(i / 32 * 32 + 31 - i % 32).copied().unwrap_or(0.0)).collect();
+        let mut memory = vec![0xffu8; size + 3];
+        for at in 0..4 {
+            let (mut called, mut in_block) = (vec![1.0f32; n], vec![1.0f32; n]);
+            let (from, to) = (dense(&mut x), dense(&mut called));
+            // SAFETY: the arrays are alive and as long as the launch, and the workspace has as many bytes.
+            assert_eq!(unsafe { shares(n as i64, &from, &to, memory[at..].as_mut_ptr().cast()) }, 0);
+            assert_eq!(called, expect, "{n} elements");
+            let mut args = ArgBlock::new();
+            args.slice(kernel.params(), &mut x, &[n as u64]).unwrap();
+            args.slice(kernel.params(), &mut in_block, &[n as u64]).unwrap();
+            // SAFETY: as above.
+            unsafe { native.call_with(&[n as i64], &args, &mut memory[at..at + size]) }.unwrap();
+            assert_eq!(in_block, expect, "{n} elements in a block");
+            // SAFETY: such a call is refused.
+            let error = unsafe { native.call(&[n as i64], &args) }.unwrap_err();
+            assert!(matches!(error, NativeCallError::Workspace { given: 0, .. }), "{error}");
+        }
+    }
+    assert_eq!(function(&session, "scale").workspace_size(), 0);
+}
+
+#[test]
+fn promises_of_no_calls_are_refused_without_llvm() {
+    let text = "
+import polyloom as loom
+
+@loom.kernel(critical_path=True)
+def critical(x: loom.array(dtype=float)):
+    x[0] = loom.sin(x[0])
+
+@loom.kernel(inline_always=True)
+def inlined(x: loom.array(dtype=float)):
+    x[0] = loom.sin(x[0])
+
+@loom.kernel(no_syscalls=True, no_allocation=True)
+def silent(x: loom.array(dtype=float)):
+    x[0] = loom.sin(x[0])
+";
+    let session = Session::new().unwrap();
+    let unit = SourceUnit::parse(SourceFile::new("promised.py", text, 1)).unwrap();
+    for (name, promise) in [("critical", Some("critical_path")), ("inlined", Some("inline_always")), ("silent", None)] {
+        let kernel = session.compile_file_kernel(&unit, name).unwrap();
+        match promise.filter(|_| !has_llvm()) {
+            None => kernel.prepare().unwrap(),
+            Some(promise) => {
+                let error = kernel.prepare().unwrap_err().to_string();
+                assert!(error.contains(&format!("`{promise}` holds of LLVM's code")), "{error}");
+            }
+        }
+    }
 }

@@ -100,10 +100,10 @@ struct OrderPath {
     floats: Vec<f32>,
 }
 
-type Array = NativeArray<1>;
+type Array<T> = NativeArray<T, 1>;
 
-fn array<T>(values: &mut [T]) -> Array {
-    NativeArray { data: values.as_mut_ptr().cast(), shape: [values.len() as i64], strides: [size_of::<T>() as i64] }
+fn array<T>(values: &mut [T]) -> Array<T> {
+    NativeArray { data: values.as_mut_ptr(), shape: [values.len() as i64], strides: [size_of::<T>() as i64] }
 }
 
 impl OrderPath {
@@ -128,18 +128,33 @@ impl OrderPath {
 
     /// Calls each function many times.
     fn runner(&mut self) -> impl FnMut() + '_ {
-        type Risk = unsafe extern "C" fn(i32, i32, i32, i32, *const Array, *const Array) -> i32;
-        type Signal = unsafe extern "C" fn(*const Array, *const Array, *const Array, *const Array) -> i32;
-        type Order =
-            unsafe extern "C" fn(i32, i32, i32, *const Array, *const Array, *const NativeArray<2>, *const Array) -> i32;
-        type Position =
-            unsafe extern "C" fn(i32, i32, i32, *const Array, *const Array, *const Array, *const Array) -> i32;
+        type Risk = unsafe extern "C" fn(i32, i32, i32, i32, *const Array<i64>, *const Array<i32>) -> i32;
+        type Signal =
+            unsafe extern "C" fn(*const Array<f32>, *const Array<f32>, *const Array<f32>, *const Array<f32>) -> i32;
+        type Order = unsafe extern "C" fn(
+            i32,
+            i32,
+            i32,
+            *const Array<i32>,
+            *const Array<i32>,
+            *const NativeArray<i64, 2>,
+            *const Array<i64>,
+        ) -> i32;
+        type Position = unsafe extern "C" fn(
+            i32,
+            i32,
+            i32,
+            *const Array<i32>,
+            *const Array<i64>,
+            *const Array<i64>,
+            *const Array<i64>,
+        ) -> i32;
         let risk: Risk = self.risk.typed().expect("the types are those of the source");
         let signal: Signal = self.signal.typed().expect("the types are those of the source");
         let order: Order = self.order.typed().expect("the types are those of the source");
         let position: Position = self.position.typed().expect("the types are those of the source");
         let (messages, longs) = self.longs.split_at_mut(512);
-        let ring = NativeArray { data: messages.as_mut_ptr().cast(), shape: [64, 8], strides: [64, 8] };
+        let ring = NativeArray { data: messages.as_mut_ptr(), shape: [64, 8], strides: [64, 8] };
         let mut longs = longs.chunks_mut(32).map(array);
         let mut next_longs = move || longs.next().expect("there are sixteen");
         let [limits, state, costs, realised, exposure] = std::array::from_fn(|_| next_longs());

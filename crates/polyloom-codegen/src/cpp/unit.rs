@@ -155,7 +155,7 @@ impl<'u> TextUnit<'u> {
     /// Notes that there is no text for something.
     pub(super) fn refuse(&mut self, message: String, span: Span) {
         self.asked = None;
-        self.error.get_or_insert(CodegenError { message, span });
+        self.error.get_or_insert(CodegenError::at(span, message));
     }
 
     /// Notes what the function that is being written asks for.

@@ -157,10 +157,8 @@ impl<'a> FunctionLibrary<'a> {
             Some(Some(key)) => return Ok(*key),
             Some(None) => {
                 let func = self.function(id)?;
-                return Err(CodegenError {
-                    message: format!("`{}` calls itself, which compiled code cannot do", func.name),
-                    span: func.span,
-                });
+                let message = format!("`{}` calls itself, which compiled code cannot do", func.name);
+                return Err(CodegenError::at(func.span, message));
             }
             None => {}
         }

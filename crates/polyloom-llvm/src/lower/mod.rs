@@ -364,10 +364,8 @@ impl<'a, 'c> FunctionLowering<'a, 'c> {
     pub(crate) fn unsupported(&self, inst: Inst) -> CodegenError {
         let data = &self.func.insts[inst];
         let types: Vec<String> = data.operands.iter().map(|&v| self.func.ty(v).to_string()).collect();
-        CodegenError {
-            message: format!("the LLVM back end has no code for `{}` on ({})", data.op.name(), types.join(", ")),
-            span: data.span,
-        }
+        let message = format!("the LLVM back end has no code for `{}` on ({})", data.op.name(), types.join(", "));
+        CodegenError::at(data.span, message)
     }
 
     pub(crate) fn scalar_of(&self, value: Value) -> Result<Scalar> {

@@ -5,13 +5,15 @@
 //! registers; so one lowering serves launches and native functions. ABI: [`polyloom_codegen::native`].
 
 use super::calls::{self, CompiledCallees};
+use super::line_table::{LineTable, SpanNumbers};
 use super::{Result, entry};
 use crate::ir::*;
 use crate::target::{HostProcessor, OptimizerMode};
 use polyloom_codegen::{
-    ArgFacts, ArgLayout, CodeVariant, CodegenError, LaunchContext, NativeArgument, NativeParam, NativeRequest,
-    NativeReturn, with_private_updates,
+    ArgFacts, ArgLayout, CodeVariant, CodegenError, LaunchContext, NativeArgument, NativeBlockParam, NativeBlocks,
+    NativeParam, NativeRequest, NativeReturn, WORKSPACE_ALIGN, with_private_updates,
 };
+use polyloom_ir::block_plan::BlockParam;
 use polyloom_ir::{MAX_DIMS, Scalar, Type};
 use smallvec::SmallVec;
 use std::ffi::CString;
@@ -22,23 +24,26 @@ const STATUS_OFFSET: i64 = size_of::<LaunchContext>() as i64;
 /// Arrays whose overlaps are looked for at each call; functions of more run the code for any arrays.
 const MAX_COMPARED_ARRAYS: usize = 24;
 
-/// Lowers a native function into the module and gives how hard LLVM is to try.
+/// Lowers a native function into the module and gives how hard LLVM is to try. Where `places` is given, instructions name
+/// places by their numbers there.
 pub(crate) fn lower_native(
     ir: &IrEmitter<'_>,
     processor: &HostProcessor,
     request: &NativeRequest<'_>,
+    places: Option<&SpanNumbers>,
 ) -> Result<OptimizerMode> {
     let (signature, layout) = (request.signature, request.layout());
     let kernel = &request.module.functions[request.kernel];
     let n_arrays = signature.params.iter().filter(|param| param.ty.as_any_array().is_some()).count();
-    let mut bodies = NativeBodies { ir, processor, request, callees: CompiledCallees::of(kernel), mode: None };
+    let mut bodies = NativeBodies { ir, processor, request, places, callees: CompiledCallees::of(kernel), mode: None };
     let dense = match n_arrays {
         1..=MAX_COMPARED_ARRAYS => Some(bodies.lower("dense", request.dense)?),
         _ => None,
     };
     let general = bodies.lower("general", request.general)?;
     let mode = bodies.mode.unwrap_or_default();
-    let native = NativeLowering { ir, processor, request, layout, status: status_function(ir, processor, request)? };
+    let native =
+        NativeLowering { ir, processor, request, layout, places, status: status_function(ir, processor, request)? };
     let function = native.function(dense, general)?;
     if request.has_block_entry {
         native.block_entry(function)?;
@@ -51,6 +56,7 @@ struct NativeBodies<'a, 'c> {
     ir: &'a IrEmitter<'c>,
     processor: &'a HostProcessor,
     request: &'a NativeRequest<'a>,
+    places: Option<&'a SpanNumbers>,
     callees: CompiledCallees,
     mode: Option<OptimizerMode>,
 }
@@ -63,10 +69,13 @@ impl NativeBodies<'_, '_> {
         ir.enum_attribute(function, FUNCTION, "alwaysinline");
         // One thread fills no group, and would run under its mask.
         let lanes = (signature.launch_rank == 0).then_some(1);
-        let variant = CodeVariant::new(signature.launch_rank.max(1), facts.clone()).with_lanes(lanes);
+        // Blocks are in a row.
+        let rank = if self.request.blocks.is_some() { 1 } else { signature.launch_rank.max(1) };
+        let variant = CodeVariant::new(rank, facts.clone()).with_lanes(lanes);
         let module = &*with_private_updates(module, kernel, &variant);
         let callees = &mut self.callees;
-        let mode = entry::lower_kernel_as(ir, self.processor, module, kernel, &variant, function, callees, None)?;
+        let mode =
+            entry::lower_kernel_as(ir, self.processor, module, kernel, &variant, function, callees, self.places)?;
         self.mode = Some(match self.mode {
             None => mode,
             Some(other) => OptimizerMode {
@@ -109,6 +118,7 @@ struct NativeLowering<'a, 'c> {
     processor: &'a HostProcessor,
     request: &'a NativeRequest<'a>,
     layout: ArgLayout,
+    places: Option<&'a SpanNumbers>,
     status: LlvmFunction,
 }
 
@@ -117,7 +127,10 @@ impl NativeLowering<'_, '_> {
         match argument {
             NativeArgument::Extent => self.ir.int(64),
             NativeArgument::Scalar(scalar) => self.ir.scalar(scalar),
-            NativeArgument::Components(_) | NativeArgument::Array { .. } | NativeArgument::Result(_) => self.ir.ptr(),
+            NativeArgument::Components(_)
+            | NativeArgument::Array { .. }
+            | NativeArgument::Result(_)
+            | NativeArgument::Workspace => self.ir.ptr(),
         }
     }
 
@@ -171,6 +184,7 @@ impl NativeLowering<'_, '_> {
     /// The C function.
     fn function(&self, dense: Option<LlvmFunction>, general: LlvmFunction) -> Result<LlvmFunction> {
         let (ir, signature) = (self.ir, self.request.signature);
+        let kernel = &self.request.module.functions[self.request.kernel];
         let arguments = signature.arguments();
         let types: Vec<Ty> = arguments.iter().map(|&argument| self.ty(argument)).collect();
         let result = match signature.returns {
@@ -182,7 +196,7 @@ impl NativeLowering<'_, '_> {
             ir.hide(function);
         }
         calls::set_attributes(ir, self.processor, function);
-        entry::set_level(ir, self.processor, function, self.request.module.functions[self.request.kernel].opt_level());
+        entry::set_level(ir, self.processor, function, kernel.opt_level());
         if let NativeReturn::Value(scalar) = signature.returns
             && scalar.bits() < 32
         {
@@ -190,11 +204,27 @@ impl NativeLowering<'_, '_> {
             let extension = if scalar.is_signed_int() { "signext" } else { "zeroext" };
             ir.enum_attribute(function, 0, extension);
         }
+        // What is inlined keeps its places if the call that it stands for has one: that of the kernel.
+        let lines = self.places.map(|places| LineTable::of_numbers(ir, places, function, &signature.name));
         ir.begin(function);
+        if let Some(lines) = &lines {
+            lines.at(ir, kernel.span);
+        }
         let value = |index: usize| ir.param(function, index as u32);
         let rank = usize::from(signature.launch_rank);
         let extents: SmallVec<[Val; 4]> = (0..rank).map(value).collect();
-        let (context, block) = (self.context(&extents), ir.alloca(ir.array(ir.int(64), self.layout.size.div_ceil(8))));
+        let n_threads = extents.iter().fold(ir.i64_const(1), |n, &extent| ir.mul(n, extent));
+        // A kernel of blocks has these for its threads.
+        let n_run = match self.request.blocks {
+            None => n_threads,
+            Some(NativeBlocks { grid, .. }) => {
+                let size = grid.block_size().max(1) as i64;
+                ir.udiv(ir.add(n_threads, ir.i64_const(size - 1)), ir.i64_const(size))
+            }
+        };
+        let of_context = if self.request.blocks.is_some() { &[n_run][..] } else { &extents[..] };
+        let (context, block) =
+            (self.context(of_context), ir.alloca(ir.array(ir.int(64), self.layout.size.div_ceil(8))));
         let params: SmallVec<[Val; 16]> = (0..signature.params.len()).map(|index| value(rank + index)).collect();
         for (index, param) in signature.params.iter().enumerate() {
             self.fill(block, signature.first_slot(index), param, params[index]);
@@ -210,7 +240,10 @@ impl NativeLowering<'_, '_> {
                 memory
             })
             .collect();
-        let n_threads = extents.iter().fold(ir.i64_const(1), |n, &extent| ir.mul(n, extent));
+        if let Some(blocks) = self.request.blocks {
+            let workspace = (signature.workspace_bytes > 0).then(|| value(types.len() - 1));
+            self.fill_blocks(block, blocks, &extents, (n_threads, n_run), workspace);
+        }
         let (run, done) = (ir.block(c"run"), ir.block(c"done"));
         match rank {
             0 => ir.br(run),
@@ -223,7 +256,7 @@ impl NativeLowering<'_, '_> {
         }
         ir.switch_to(run);
         let call = |body: LlvmFunction| {
-            ir.call(body, &[block, context, ir.i64_const(0), n_threads]);
+            ir.call(body, &[block, context, ir.i64_const(0), n_run]);
             ir.br(done);
         };
         match dense {
@@ -243,6 +276,9 @@ impl NativeLowering<'_, '_> {
             NativeReturn::Value(scalar) => self.load_scalar(results[0], scalar),
         };
         ir.ret(returned);
+        if let Some(lines) = lines {
+            lines.finish(ir);
+        }
         Ok(function)
     }
 
@@ -279,6 +315,56 @@ impl NativeLowering<'_, '_> {
                     ir.store(word, self.word(block, slot, 8 * n), 8);
                 }
             }
+        }
+    }
+
+    /// Puts what the kernel's last parameters are into the block: numbers that follow from the call's extents, its threads and
+    /// blocks, and arrays in the workspace.
+    fn fill_blocks(
+        &self,
+        block: Val,
+        blocks: &NativeBlocks,
+        extents: &[Val],
+        (n_threads, n_blocks): (Val, Val),
+        workspace: Option<Val>,
+    ) {
+        let ir = self.ir;
+        let signature = self.request.signature;
+        let extent = |axis: u8| extents.get(usize::from(axis)).copied().unwrap_or_else(|| ir.i64_const(1));
+        let size = |axis: u8| i64::from(blocks.grid.block.get(usize::from(axis)).copied().unwrap_or(1));
+        let memory = workspace.map(|workspace| {
+            let address = ir.ptr_to_int(workspace, ir.int(64));
+            ir.offset(ir.int(8), workspace, ir.and(ir.neg(address), ir.i64_const(WORKSPACE_ALIGN as i64 - 1)))
+        });
+        for (index, param) in blocks.params.iter().enumerate() {
+            let slot = signature.first_slot(signature.params.len()) + index;
+            let number = match param {
+                NativeBlockParam::Memory { offset, memory: array } => {
+                    let Some(memory) = memory else { continue };
+                    let ndim = array.extents.len() as u8;
+                    ir.store(self.at(memory, *offset as i64), self.word(block, slot, 0), 8);
+                    for (axis, (&extent, &stride)) in (0..ndim).zip(array.extents.iter().zip(&array.strides)) {
+                        let at = [ArgLayout::extent(axis), ArgLayout::stride(ndim, axis)];
+                        ir.store(ir.i64_const(extent as i64), self.word(block, slot, at[0]), 8);
+                        ir.store(ir.i64_const(stride), self.word(block, slot, at[1]), 8);
+                    }
+                    continue;
+                }
+                NativeBlockParam::Number(number) => number,
+            };
+            let value = match *number {
+                BlockParam::Threads => n_threads,
+                BlockParam::GridExtent(0) => n_blocks,
+                BlockParam::BlockExtent(axis) => ir.i64_const(size(axis)),
+                BlockParam::LaunchExtent(axis) => extent(axis),
+                BlockParam::InnerThreads(axis) => {
+                    extents.iter().skip(usize::from(axis) + 1).fold(ir.i64_const(1), |n, &extent| ir.mul(n, extent))
+                }
+                BlockParam::SharedBytes => ir.i64_const(blocks.grid.shared_bytes.into()),
+                // The grid is a row of blocks.
+                _ => ir.i64_const(1),
+            };
+            ir.store(value, self.word(block, slot, 0), 8);
         }
     }
 
@@ -361,6 +447,9 @@ impl NativeLowering<'_, '_> {
                 }
                 Type::Array { .. } | Type::CompositeArray { .. } => self.word(block, slot, 0),
             });
+        }
+        if signature.workspace_bytes > 0 {
+            args.push(ir.load(ir.ptr(), self.word(block, signature.first_slot(signature.params.len()), 0), 8));
         }
         let memory_of = |result: usize| ir.load(ir.ptr(), self.word(block, signature.result_slot(result), 0), 8);
         match signature.returns {

@@ -103,6 +103,40 @@ fn a_call_that_the_processor_needs_breaks_the_promise_at_its_place() {
 }
 
 #[test]
+fn a_function_that_stays_one_breaks_inline_always_beside_an_assertion_too() {
+    let source = |assertion: &str| {
+        format!(
+            "func @half(%0 x: f32) -> (f32) [inline_never] {{
+  %1: f32 = const 0.5
+  %2: f32 = mul %0, %1
+  return %2
+}}
+kernel @halves(%0 a: array<f32, 1>) [inline_always, check] {{
+  %1: i32 = tid 0
+  %2: f32 = array_load %0, %1
+  {assertion}
+  %4: f32 = call @half %2
+  array_store %0, %1, %4
+  return
+}}"
+        )
+    };
+    // The pipeline would inline the function, so that back ends get the module as it is here.
+    let compiled = |source: &str| {
+        let module = text::parse_module(source, FileId::from_u32(0)).expect("the kernel is well formed");
+        let kernel = module.functions.keys().last().expect("a function and a kernel");
+        LlvmBackend::for_cpu("x86-64-v3")?.compile(&module, kernel, &CodeVariant::new(1, ArgFacts::default()))
+    };
+    for assertion in ["", "%9: f32 = const 0.0\n  %3: bool = gt %2, %9\n  assert \"it is positive\" %3"] {
+        let source = source(assertion);
+        let error = compiled(&source).expect_err("the function is called");
+        assert!(error.message.ends_with("in a kernel under `inline_always`"), "{}", error.message);
+        assert_eq!(&source[error.span.start as usize..error.span.end as usize], "%4: f32 = call @half %2");
+        compiled(&source.replace("[inline_never] ", "")).expect("the function is inlined");
+    }
+}
+
+#[test]
 fn copies_of_memory_are_allowed() {
     compiled(COPY, "[critical_path]", "x86-64-v3").expect("`memcpy` is on the list");
 }

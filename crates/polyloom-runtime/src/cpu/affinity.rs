@@ -66,6 +66,19 @@ pub fn allowed_cores() -> Vec<u32> {
     (0..libc::CPU_SETSIZE as u32).filter(is_allowed).collect()
 }
 
+/// The core that this thread runs on, if the system tells it without being called.
+#[cfg(target_os = "linux")]
+pub fn current_core() -> Option<u32> {
+    // SAFETY: the function takes nothing, and gives a core or -1.
+    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// The core that this thread runs on, which this system does not tell.
+#[cfg(not(target_os = "linux"))]
+pub fn current_core() -> Option<u32> {
+    None
+}
+
 /// The cores that this thread may run on; empty, because the system does not tell.
 #[cfg(not(target_os = "linux"))]
 pub fn allowed_cores() -> Vec<u32> {

@@ -149,7 +149,7 @@ impl Drop for BlockMemory {
 }
 
 /// Returns what holds of the parameters that launches of blocks make, in order.
-pub(crate) fn facts(plan: &BlockPlan) -> Vec<ArrayFacts> {
+pub fn facts(plan: &BlockPlan) -> Vec<ArrayFacts> {
     plan.params.iter().map(fact).collect()
 }
 

@@ -166,7 +166,7 @@ impl CpuKernel {
             cores: kernel.constraints.cpu_affinity.as_slice().into(),
             cost,
             is_small: source.prepared.functions.values().map(|f| f.insts.len()).sum::<usize>() <= MAX_OPTIMIZED_INSTS,
-            is_critical: kernel.opt_level() == Some(OptLevel::Olatency),
+            is_critical: kernel.opt_level() == Some(OptLevel::Olatency) || kernel.constraints.inline_always,
             plan: if is_quick { plan.without_extents() } else { plan },
             variants: [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_VARIANTS],
             interpreter: PerProcess::new(),

@@ -1,7 +1,7 @@
 //! The device `cpu`: kernels run as machine code of the host, on the calling thread and a pool of workers.
 
 pub(crate) mod affinity;
-mod blocks;
+pub(crate) mod blocks;
 pub mod candidates;
 pub mod checksum;
 pub mod clear;

@@ -22,14 +22,6 @@ pub(super) fn c_type(scalar: Scalar) -> &'static str {
     }
 }
 
-/// The scalars that a result is made of.
-pub(super) fn result_elem(ty: Type) -> Scalar {
-    match ty {
-        Type::Scalar(elem) | Type::Array { elem, .. } => elem,
-        Type::Composite(composite) | Type::CompositeArray { elem: composite, .. } => composite.elem(),
-    }
-}
-
 /// The declaration of a native function in C, without the semicolon.
 pub fn prototype(signature: &NativeSignature) -> String {
     let params: Vec<String> = signature
@@ -46,7 +38,8 @@ pub fn prototype(signature: &NativeSignature) -> String {
             NativeArgument::Result(Type::Composite(composite)) => {
                 format!("{} {name}[{}]", c_type(composite.elem()), composite.n_components())
             }
-            NativeArgument::Result(ty) => format!("{} *{name}", c_type(result_elem(ty))),
+            NativeArgument::Result(ty) => format!("{} *{name}", c_type(ty.scalar_within())),
+            NativeArgument::Workspace => format!("void *{name}"),
         })
         .collect();
     let result = match signature.returns {
@@ -65,6 +58,9 @@ fn comment(function: &ArtifactFunction) -> String {
             let access = if param.is_written { "read and written" } else { "read" };
             let _ = write!(text, "\n * {name}: {}, {access}", param.ty.python_name());
         }
+    }
+    if function.parts.signature.workspace_bytes > 0 {
+        text.push_str("\n * workspace: memory of the caller's, which one call at a time uses.");
     }
     if let NativeReturn::Status = function.parts.signature.returns {
         text.push_str(match function.parts.sites.is_empty() {
@@ -124,6 +120,11 @@ pub(super) fn header(artifact: &Artifact) -> String {
     }
     for function in &artifact.functions {
         let _ = writeln!(text, "{}{};", comment(function), prototype(&function.parts.signature));
+        let NativeSignature { name, workspace_bytes, .. } = &function.parts.signature;
+        if *workspace_bytes > 0 {
+            let _ =
+                writeln!(text, "/* The bytes of its workspace. */\n#define {name}_workspace_size {workspace_bytes}");
+        }
         if !function.parts.sites.is_empty() {
             let _ = writeln!(text, "const char *{}_site(int32_t status);", function.parts.signature.name);
         }

@@ -40,7 +40,8 @@ pub struct Manifest {
     pub abi: u32,
     /// Says what it is for.
     pub target: ManifestTarget,
-    /// Its files, by what they are: `static_library`, `shared_library`, `header`, `rust`, `python` and `ptx`.
+    /// Its files, by what they are: `static_library`, `shared_library`, `header`, `rust`, `python`, `ptx` and
+    /// `fatbin`.
     pub files: Vec<ManifestFile>,
     /// Its functions.
     pub entries: Vec<ManifestEntry>,
@@ -91,6 +92,10 @@ pub struct ManifestEntry {
     /// States what callers see to.
     #[serde(default)]
     pub constraints: Vec<String>,
+    /// What its source promises of it and its code has been held against, such as `critical_path` or
+    /// `target_latency_ns = 200`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub promises: Vec<String>,
 }
 
 /// A parameter of a function.
@@ -98,11 +103,11 @@ pub struct ManifestEntry {
 pub struct ManifestParameter {
     /// Its name.
     pub name: String,
-    /// `extent`, `scalar`, `components`, `array` or `result`.
+    /// `extent`, `scalar`, `components`, `array`, `result` or `workspace`.
     pub kind: String,
     /// The type of its numbers, as Python spells it.
     pub dtype: String,
-    /// The extents of an array, a composite or a result: a number, or null for any.
+    /// The extents of an array, a composite or a result: a number, or null for any. Of a workspace, its bytes.
     #[serde(default)]
     pub shape: Vec<Option<u64>>,
     /// True if the function may write there.
@@ -167,7 +172,10 @@ fn parameters(signature: &NativeSignature) -> Vec<ManifestParameter> {
                 let outer = usize::from(ndim) - inner.len();
                 parameter("array", elem, std::iter::repeat_n(None, outer).chain(inner).collect(), is_written)
             }
-            NativeArgument::Result(ty) => parameter("result", super::c_header::result_elem(ty), shape_of(ty), true),
+            NativeArgument::Workspace => {
+                parameter("workspace", Scalar::U8, vec![Some(signature.workspace_bytes)], true)
+            }
+            NativeArgument::Result(ty) => parameter("result", ty.scalar_within(), shape_of(ty), true),
         }
     };
     arguments.enumerate().map(of).collect()
@@ -189,6 +197,10 @@ pub(super) fn manifest(artifact: &Artifact, files: Vec<ManifestFile>) -> Manifes
         if has_arrays && function.parts.sites.is_empty() {
             constraints.push("indices are within the arrays".to_owned());
         }
+        if !function.cores.is_empty() {
+            let cores: Vec<String> = function.cores.iter().map(u32::to_string).collect();
+            constraints.push(format!("the calling thread is confined to the cores {}", cores.join(", ")));
+        }
         ManifestEntry {
             name: signature.name.to_string(),
             kind: function.kind.name().to_owned(),
@@ -202,6 +214,7 @@ pub(super) fn manifest(artifact: &Artifact, files: Vec<ManifestFile>) -> Manifes
             },
             checks: function.checks.clone(),
             constraints,
+            promises: function.promises.clone(),
         }
     });
     Manifest {

@@ -26,7 +26,8 @@ use crate::{Defaults, Form};
 use polyloom_codegen::CodegenError;
 use polyloom_codegen::is_reserved_symbol;
 use polyloom_frontend::FunctionHandle;
-use polyloom_ir::{Arch, Code, Diagnostic, FloatMode};
+use polyloom_ir::text::attributes;
+use polyloom_ir::{Arch, Code, Diagnostic, FloatMode, Function, KernelMetadata};
 use polyloom_passes::autodiff::DerivativeRequest;
 use std::path::{Path, PathBuf};
 
@@ -118,8 +119,14 @@ pub(crate) struct ArtifactFunction {
     /// The texts of its checks.
     checks: Vec<String>,
     float_mode: FloatMode,
+    /// What its decorator promises, as HIR text has it.
+    promises: Vec<String>,
+    /// The cores that it is to be called on, if it says.
+    cores: Vec<u32>,
     /// PTX by architecture.
     ptx: Vec<(Arch, Vec<u8>)>,
+    /// One image of the code for all architectures, if there are any.
+    fat_binary: Option<Vec<u8>>,
 }
 
 /// Describes the machines and files of an artifact.
@@ -133,7 +140,7 @@ pub struct ArtifactOptions {
     pub triple: Option<String>,
     /// The kinds of processors; all that the platform has unless given.
     pub cpus: Vec<NativeCpu>,
-    /// The architectures of GPUs for which PTX is written beside the library.
+    /// The architectures of GPUs for which PTX is written beside the library, and a fat binary of all of them.
     pub archs: Vec<Arch>,
     /// True if the shared library is linked, for which a C compiler is called.
     pub has_shared_library: bool,
@@ -277,14 +284,25 @@ impl Artifact {
             return Err(ArtifactError::Symbol(symbol.to_owned()));
         }
         let checks = parts.sites.iter().map(|site| describe_site(kernel, site).message).collect();
+        let archs = if kind == ArtifactKind::Function { &[][..] } else { &self.options.archs };
         let mut ptx = Vec::new();
-        if kind != ArtifactKind::Function {
-            for &arch in &self.options.archs {
-                ptx.push((arch, kernel.emit(Form::Ptx, &EmitOptions::for_gpu(GpuTarget::new(arch)))?));
-            }
+        for &arch in archs {
+            ptx.push((arch, kernel.emit(Form::Ptx, &EmitOptions::for_gpu(GpuTarget::new(arch)))?));
         }
-        let float_mode = kernel.function().metadata.float_mode;
-        self.functions.push(ArtifactFunction { kind, source_signature, parts, checks, float_mode, ptx });
+        let targets: Vec<GpuTarget> = archs.iter().map(|&arch| GpuTarget::new(arch)).collect();
+        let fat_binary = if targets.is_empty() { None } else { Some(kernel.fatbin(&targets)?) };
+        let Function { metadata, constraints, .. } = kernel.function();
+        self.functions.push(ArtifactFunction {
+            kind,
+            source_signature,
+            parts,
+            checks,
+            float_mode: metadata.float_mode,
+            promises: attributes(&KernelMetadata::default(), constraints),
+            cores: constraints.cpu_affinity.clone(),
+            ptx,
+            fat_binary,
+        });
         Ok(())
     }
 
@@ -331,6 +349,9 @@ impl Artifact {
             for (arch, text) in &function.ptx {
                 write("ptx", format!("{}.{arch}.ptx", function.parts.signature.name), Some(*arch), text)?;
             }
+            if let Some(image) = &function.fat_binary {
+                write("fatbin", format!("{}.fatbin", function.parts.signature.name), None, image)?;
+            }
         }
         if self.options.has_shared_library {
             let shared = format!("lib{name}.so");
@@ -355,7 +376,7 @@ mod target {
     //! The object files of an artifact.
 
     use super::{Artifact, ArtifactError, ArtifactObject};
-    use polyloom_codegen::{Backend, NativeCpu, NativeLibrary, NativeSignature, cpu_symbol};
+    use polyloom_codegen::{NativeCpu, NativeLibrary, NativeSignature, cpu_symbol};
     use polyloom_llvm::LlvmBackend;
     use polyloom_runtime::without_fork;
 
@@ -376,8 +397,7 @@ mod target {
             for function in &artifact.functions {
                 let name = &function.parts.signature.name;
                 let symbol = if artifact.cpus.len() == 1 { name.to_string() } else { cpu_symbol(name, cpu) };
-                let request = function.parts.request_as(&symbol, false);
-                let bytes = without_fork(|| backend.compile_native(&request))?;
+                let bytes = function.parts.compile(&backend, &symbol, false)?;
                 objects.push(ArtifactObject { bytes, symbols: vec![symbol] });
             }
         }

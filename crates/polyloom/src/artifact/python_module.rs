@@ -1,6 +1,6 @@
 //! The Python module of an artifact: a loader over `ctypes` and NumPy, with a function for each of the library's.
 
-use super::c_header::{prototype, result_elem};
+use super::c_header::prototype;
 use super::{Artifact, ArtifactFunction};
 use polyloom_codegen::{NATIVE_ABI, NativeArgument, NativeReturn};
 use polyloom_ir::{Scalar, Type};
@@ -41,7 +41,8 @@ fn number(scalar: Scalar) -> &'static str {
 }
 
 /// The names of the loader that functions of a library might have.
-pub(super) const OWN_NAMES: [&str; 6] = ["CheckError", "cpu", "_array", "_check", "_components", "_library"];
+pub(super) const OWN_NAMES: [&str; 7] =
+    ["CheckError", "cpu", "_array", "_check", "_components", "_library", "_workspace"];
 
 /// What comes before the functions. `@NAME@`, `@VERSION@` and `@ABI@` are filled in.
 const LOADER: &str = r#"# @NAME@: made by Polyloom @VERSION@, polyloom ABI @ABI@. Nothing of Polyloom is needed to use it.
@@ -84,6 +85,13 @@ def _components(name: str, value: _Any, dtype: str, n: int) -> _Any:
     if array.size != n:
         raise TypeError(f"{name} must have {n} components, not {array.size}")
     return array
+
+
+def _workspace(memory: _Any, size: int) -> _Any:
+    memory = _np.empty(size, "uint8") if memory is None else memory
+    if memory.nbytes < size or not (memory.flags.c_contiguous and memory.flags.writeable):
+        raise ValueError(f"the workspace must be a dense array of {size} bytes that may be written")
+    return memory
 
 
 def _check(status: int, site: _Any) -> None:
@@ -139,12 +147,18 @@ fn function(artifact: &ArtifactFunction) -> String {
                 );
                 given.push(format!("_ctypes.addressof(_view{position})"));
             }
+            NativeArgument::Workspace => {
+                params.push(format!("{arg}: _np.ndarray | None = None"));
+                types.push("_ctypes.c_void_p".to_owned());
+                let _ = writeln!(before, "    {arg} = _workspace({arg}, {})", signature.workspace_bytes);
+                given.push(format!("{arg}.ctypes.data"));
+            }
             NativeArgument::Result(ty) => {
                 types.push("_ctypes.c_void_p".to_owned());
                 let shape: Vec<String> =
                     ty.as_composite().map(|c| c.shape().iter().map(u16::to_string).collect()).unwrap_or_default();
                 let comma = if shape.len() == 1 { "," } else { "" };
-                let dtype = numpy_type(result_elem(ty));
+                let dtype = numpy_type(ty.scalar_within());
                 let _ = writeln!(before, "    {arg} = _np.zeros(({}{comma}), {dtype:?})", shape.join(", "));
                 given.push(format!("{arg}.ctypes.data"));
                 results.push(match ty {

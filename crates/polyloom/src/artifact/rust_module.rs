@@ -1,8 +1,8 @@
 //! The Rust module of an artifact: declarations, and arrays of slices.
 
-use super::c_header::{param_names, prototype, result_elem};
+use super::c_header::{param_names, prototype};
 use super::{Artifact, ArtifactFunction};
-use polyloom_codegen::{NATIVE_ABI, NativeArgument, NativeReturn};
+use polyloom_codegen::{NATIVE_ABI, NativeArgument, NativeReturn, NativeSignature};
 use polyloom_ir::Scalar;
 use std::fmt::Write as _;
 
@@ -28,10 +28,11 @@ fn declaration(function: &ArtifactFunction) -> String {
                 NativeArgument::Components(composite) => {
                     format!("*const [{}; {}]", rust_type(composite.elem()), composite.n_components())
                 }
-                NativeArgument::Array { ndim, .. } => format!("*const Array<{ndim}>"),
+                NativeArgument::Array { elem, ndim, .. } => format!("*const Array<{}, {ndim}>", rust_type(elem)),
+                NativeArgument::Workspace => "*mut core::ffi::c_void".to_owned(),
                 NativeArgument::Result(ty) => match ty.as_composite() {
                     Some(composite) => format!("*mut [{}; {}]", rust_type(composite.elem()), composite.n_components()),
-                    None => format!("*mut {}", rust_type(result_elem(ty))),
+                    None => format!("*mut {}", rust_type(ty.scalar_within())),
                 },
             };
             format!("{name}: {ty}")
@@ -77,15 +78,15 @@ pub(super) fn module(artifact: &Artifact) -> String {
     );
     text.push_str(
         "/// An array argument: the element whose indices are all 0, the extents, and the bytes between neighbours along each\n\
-         /// axis.\n#[repr(C)]\n#[derive(Clone, Copy, Debug)]\npub struct Array<const N: usize> {\n    \
-         pub data: *mut core::ffi::c_void,\n    pub shape: [i64; N],\n    pub strides: [i64; N],\n}\n\n\
-         impl<const N: usize> Array<N> {\n    \
+         /// axis.\n#[repr(C)]\n#[derive(Clone, Copy, Debug)]\npub struct Array<T, const N: usize> {\n    \
+         pub data: *mut T,\n    pub shape: [i64; N],\n    pub strides: [i64; N],\n}\n\n\
+         impl<T: Copy, const N: usize> Array<T, N> {\n    \
          /// An array over a slice, dense and row-major; `None` if the shape has another number of elements.\n    \
-         pub fn new<T: Copy>(elements: &mut [T], shape: [i64; N]) -> Option<Array<N>> {\n        \
+         pub fn new(elements: &mut [T], shape: [i64; N]) -> Option<Array<T, N>> {\n        \
          let mut strides = [core::mem::size_of::<T>() as i64; N];\n        \
          for axis in (1..N).rev() {\n            strides[axis - 1] = strides[axis].checked_mul(shape[axis])?;\n        }\n        \
          let n = shape.iter().try_fold(1i64, |n, &extent| n.checked_mul(extent))?;\n        \
-         (n == elements.len() as i64).then(|| Array { data: elements.as_mut_ptr().cast(), shape, strides })\n    }\n}\n\n\
+         (n == elements.len() as i64).then(|| Array { data: elements.as_mut_ptr(), shape, strides })\n    }\n}\n\n\
          unsafe extern \"C\" {\n",
     );
     for function in &artifact.functions {
@@ -98,5 +99,15 @@ pub(super) fn module(artifact: &Artifact) -> String {
          /// The kind of processor whose code runs, as text that ends with 0.\n    \
          pub fn {name}_cpu() -> *const core::ffi::c_char;\n}}\n"
     );
+    for function in &artifact.functions {
+        let NativeSignature { name, workspace_bytes, .. } = &function.parts.signature;
+        if *workspace_bytes > 0 {
+            let _ = write!(
+                text,
+                "\n/// The bytes of the workspace of `{name}`.\npub const {}_WORKSPACE_SIZE: usize = {workspace_bytes};\n",
+                name.to_uppercase()
+            );
+        }
+    }
     text
 }

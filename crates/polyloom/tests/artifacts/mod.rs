@@ -2,7 +2,7 @@
 
 use polyloom::artifact::{Artifact, ArtifactError, ArtifactOptions, Manifest, ManifestError, NativeCpu};
 use polyloom::frontend::FileEnvironment;
-use polyloom::{Session, SourceFile, SourceUnit, has_llvm};
+use polyloom::{EmitError, Session, SourceFile, SourceUnit};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -20,6 +20,14 @@ def mix(a: float, x: loom.array(dtype=float), at: loom.array(dtype=int), y: loom
 def far(p: loom.vec3, points: loom.array(dtype=loom.vec3), out: loom.array(dtype=loom.float64)):
     i = loom.tid()
     out[i] = loom.float64(loom.length(points[i] - p))
+
+@loom.kernel(block_dim=8)
+def mirrored(x: loom.array(dtype=float)):
+    tile = loom.shared_array(shape=8, dtype=float)
+    i, t = loom.tid(), loom.thread_idx(0)
+    tile[t] = x[i]
+    loom.sync_threads()
+    x[i] = tile[7 - t]
 
 @loom.func
 def fee(price: loom.float64, quantity: loom.int16, is_maker: bool) -> loom.float64:
@@ -57,6 +65,12 @@ int main(void) {
     printf("%g %g %g %g\n", out[0], out[1], out[2], out[3]);
     printf("%.17g %.17g\n", fee(101.5, -200, true), fee(101.5, 300, false));
     printf("%d\n", clamped(-3, 100));
+    float row[16];
+    for (int i = 0; i < 16; i++) row[i] = (float)i;
+    struct polyloom_array1 rows = {row, {16}, {4}};
+    char workspace[mirrored_workspace_size];
+    if (mirrored(16, &rows, workspace) != 0) return 3;
+    printf("%g %g %g\n", row[0], row[7], row[8]);
     printf("abi %" PRId32 " cpu %s\n", sample_abi(), sample_cpu());
     return 0;
 }
@@ -68,12 +82,13 @@ const EXPECT: &str = "an index is out of bounds for axis 0 of `x` in `mix` (samp
 5 -1 13 -1
 -2.0300000000000002 12.18
 -3
+7 0 15
 ";
 
 fn artifact(session: &Session, options: ArtifactOptions) -> Result<Artifact, ArtifactError> {
     let unit: Arc<SourceUnit> = SourceUnit::parse(SourceFile::new("sample.py", SOURCE, 1)).unwrap();
     let mut artifact = Artifact::new(options)?;
-    for name in ["mix", "far"] {
+    for name in ["mix", "far", "mirrored"] {
         artifact.add_kernel(&session.compile_file_kernel(&unit, name).unwrap())?;
     }
     for name in ["fee", "clamped"] {
@@ -148,9 +163,10 @@ fn best_cpu() -> &'static str {
 }
 
 #[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
 fn a_c_program_links_the_library_either_way() {
-    if !has_llvm() || !has_program("cc") {
-        println!("skipped: no LLVM in this build, or no C compiler");
+    if !has_program("cc") {
+        println!("skipped: no C compiler");
         return;
     }
     let (session, folder) = (Session::new().unwrap(), folder());
@@ -170,16 +186,20 @@ fn a_c_program_links_the_library_either_way() {
     let read = Manifest::from_json(&std::fs::read_to_string(folder.path().join("sample.json")).unwrap()).unwrap();
     assert_eq!(read, manifest);
     let names: Vec<&str> = read.entries.iter().map(|entry| entry.name.as_str()).collect();
-    assert_eq!(names, ["mix", "far", "fee", "clamped"]);
+    assert_eq!(names, ["mix", "far", "mirrored", "fee", "clamped"]);
     assert_eq!(read.entries[1].parameters[2].shape, [None, Some(3)]);
+    let workspace = &read.entries[2].parameters[2];
+    assert_eq!((workspace.name.as_str(), workspace.kind.as_str()), ("workspace", "workspace"));
+    assert!(workspace.shape[0].is_some_and(|bytes| bytes >= 32));
     // `at[i]`, `x[at[i]]`, `x[i]` and `y[i]`.
     assert_eq!(read.entries[0].checks.len(), 4);
 }
 
 #[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
 fn every_kind_of_processor_gives_the_same_bits() {
-    if !has_llvm() || !has_program("cc") || !cfg!(target_arch = "x86_64") {
-        println!("skipped: no LLVM in this build, no C compiler, or no x86-64");
+    if !has_program("cc") || !cfg!(target_arch = "x86_64") {
+        println!("skipped: no C compiler, or no x86-64");
         return;
     }
     let session = Session::new().unwrap();
@@ -206,10 +226,11 @@ fn every_kind_of_processor_gives_the_same_bits() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
 fn code_for_aarch64_runs_under_qemu() {
     let (compiler, runner) = ("aarch64-linux-gnu-gcc", "qemu-aarch64");
-    if !has_llvm() || !has_program(compiler) || !has_program(runner) {
-        println!("skipped: needs LLVM, {compiler} and {runner} (Debian: gcc-aarch64-linux-gnu and qemu-user)");
+    if !has_program(compiler) || !has_program(runner) {
+        println!("skipped: needs {compiler} and {runner} (Debian: gcc-aarch64-linux-gnu and qemu-user)");
         return;
     }
     let (session, folder) = (Session::new().unwrap(), folder());
@@ -233,10 +254,11 @@ fn code_for_aarch64_runs_under_qemu() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
 fn dispatch_takes_what_the_processor_has() {
     let runner = "qemu-x86_64";
-    if !has_llvm() || !has_program("cc") || !has_program(runner) || !cfg!(target_arch = "x86_64") {
-        println!("skipped: needs LLVM, a C compiler and {runner} (Debian: qemu-user)");
+    if !has_program("cc") || !has_program(runner) || !cfg!(target_arch = "x86_64") {
+        println!("skipped: needs a C compiler and {runner} (Debian: qemu-user)");
         return;
     }
     let (session, folder) = (Session::new().unwrap(), folder());
@@ -255,10 +277,8 @@ fn dispatch_takes_what_the_processor_has() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
 fn equal_artifacts_are_equal_files() {
-    if !has_llvm() {
-        return;
-    }
     let session = Session::new().unwrap();
     let made = [(); 2].map(|()| {
         let folder = folder();
@@ -270,10 +290,8 @@ fn equal_artifacts_are_equal_files() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
 fn names_that_meet_are_refused() {
-    if !has_llvm() {
-        return;
-    }
     let session = Session::new().unwrap();
     let error = |options| match artifact(&session, options) {
         Ok(_) => String::new(),
@@ -288,6 +306,99 @@ fn names_that_meet_are_refused() {
     assert!(
         error(ArtifactOptions { cpus: vec![NativeCpu::Avx2, NativeCpu::Neon], ..unknown }).contains("name one kind")
     );
+}
+
+#[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
+fn a_promise_that_code_for_a_processor_breaks_is_an_error_at_its_line() {
+    if !cfg!(target_arch = "x86_64") {
+        println!("skipped: needs x86-64");
+        return;
+    }
+    let text = "import polyloom as loom
+
+@loom.kernel(critical_path=True)
+def fused(a: float, x: loom.array(dtype=float), y: loom.array(dtype=float)):
+    i = loom.tid()
+    b = 2.0 * x[i]
+    y[i] = loom.fma(a, b, x[i])
+";
+    let session = Session::new().unwrap();
+    let unit = SourceUnit::parse(SourceFile::new("promised.py", text, 1)).unwrap();
+    let built = |cpu: NativeCpu| {
+        let options = ArtifactOptions { cpus: vec![cpu], has_shared_library: false, ..ArtifactOptions::new("sample") };
+        let mut artifact = Artifact::new(options)?;
+        artifact.add_kernel(&session.compile_file_kernel(&unit, "fused").unwrap())?;
+        artifact.write(folder().path())
+    };
+    let manifest = built(NativeCpu::Avx2).expect("fused multiply-add is an instruction there");
+    assert_eq!(manifest.entries[0].promises, ["critical_path"]);
+    let error = match built(NativeCpu::Baseline) {
+        Err(ArtifactError::Emit(EmitError::Rejected(error))) => error.render(false),
+        other => panic!("{other:?}"),
+    };
+    let expect = "error[PL0005]: the machine code calls `fmaf` in a kernel under `critical_path`
+ --> promised.py:7:12
+  |
+7 |     y[i] = loom.fma(a, b, x[i])
+  |            ^^^^^^^^^^^^^^^^^^^^
+  |
+  = help: this processor has no instruction for it: compute it in another way, or leave the promise out
+";
+    assert_eq!(error, expect);
+}
+
+#[test]
+#[cfg_attr(not(feature = "_llvm"), ignore = "native functions are made by LLVM")]
+fn the_manifest_says_what_is_promised() {
+    let text = "import polyloom as loom
+
+@loom.kernel(no_syscalls=True, target_latency_ns=200, cpu_affinity=[2, 3])
+def placed(x: loom.array(dtype=float)):
+    x[0] = 1.0
+
+@loom.kernel
+def plain(x: loom.array(dtype=float)):
+    x[0] = 1.0
+";
+    let session = Session::new().unwrap();
+    let unit = SourceUnit::parse(SourceFile::new("promised.py", text, 1)).unwrap();
+    let options = ArtifactOptions { has_shared_library: false, ..ArtifactOptions::new("sample") };
+    let mut artifact = Artifact::new(options).unwrap();
+    for name in ["placed", "plain"] {
+        artifact.add_kernel(&session.compile_file_kernel(&unit, name).unwrap()).unwrap();
+    }
+    let folder = folder();
+    let manifest = artifact.write(folder.path()).unwrap();
+    let [placed, plain] = &manifest.entries[..] else { panic!("{manifest:?}") };
+    assert_eq!(placed.promises, ["no_syscalls", "cpu_affinity = (2, 3)", "target_latency_ns = 200"]);
+    assert!(placed.constraints.contains(&"the calling thread is confined to the cores 2, 3".to_owned()));
+    assert!(plain.promises.is_empty());
+    let json = std::fs::read_to_string(folder.path().join("sample.json")).unwrap();
+    assert_eq!(Manifest::from_json(&json).unwrap(), manifest);
+    // A manifest of before has no promises.
+    assert_eq!(json.matches("promises").count(), 1);
+}
+
+#[test]
+#[cfg(feature = "_compute")]
+fn code_for_gpus_lies_beside_the_library() {
+    let session = Session::new().unwrap();
+    let archs = ["sm_80", "sm_90"].map(|name| name.parse().unwrap()).to_vec();
+    let options = ArtifactOptions { archs, has_shared_library: false, ..ArtifactOptions::new("sample") };
+    let folder = folder();
+    let manifest = artifact(&session, options).unwrap().write(folder.path()).unwrap();
+    let of_kind = |kind: &str| -> Vec<&str> {
+        manifest.files.iter().filter(|file| file.kind == kind).map(|file| file.path.as_str()).collect()
+    };
+    // Functions of values are no kernels of a GPU.
+    assert_eq!(of_kind("fatbin"), ["mix.fatbin", "far.fatbin", "mirrored.fatbin"]);
+    assert_eq!(of_kind("ptx").len(), 6);
+    let image = std::fs::read(folder.path().join("mix.fatbin")).unwrap();
+    // The magic number of `fatbinary_section.h`, and the text of both.
+    assert_eq!(image[..4], 0xba55_ed50u32.to_le_bytes());
+    let text = String::from_utf8_lossy(&image);
+    assert!(text.contains(".target sm_80") && text.contains(".target sm_90"));
 }
 
 #[test]

@@ -113,10 +113,9 @@ pub(super) fn lower_function(
 pub(super) fn function_signature(func: &Function) -> Lowered<Signature> {
     let mut signature = Signature::new(CallConv::Tail);
     let scalar = |ty: Type| {
-        ty.as_scalar().map(|s| AbiParam::new(clif_type(s))).ok_or_else(|| CodegenError {
-            message: format!("`{}` takes an array and was not inlined", func.name),
-            span: func.span,
-        })
+        ty.as_scalar()
+            .map(|s| AbiParam::new(clif_type(s)))
+            .ok_or_else(|| CodegenError::at(func.span, format!("`{}` takes an array and was not inlined", func.name)))
     };
     for &param in func.params() {
         signature.params.push(scalar(func.ty(param))?);
@@ -183,7 +182,7 @@ impl<'a> CraneliftLowering<'a> {
     }
 
     fn error<T>(&self, span: Span, message: impl Into<String>) -> Lowered<T> {
-        Err(CodegenError { message: message.into(), span })
+        Err(CodegenError::at(span, message))
     }
 
     /// The scalar type of a value.

@@ -43,13 +43,9 @@ pub(super) fn kernel(
     let n_threads = extents.iter().copied().reduce(|a, b| ir.mul(a, b)).unwrap_or_else(|| ir.int_const(narrow, 1));
     let in_blocks = func.needs_blocks();
     if in_blocks && options.shape == GridShape::Stride {
-        return Err(CodegenError {
-            message:
-                "threads that wait for each other run for one element each, not by strides of the grid: leave out \
-                      `grid_stride`"
-                    .to_owned(),
-            span: func.span,
-        });
+        let message = "threads that wait for each other run for one element each, not by strides of the grid: leave out \
+                       `grid_stride`";
+        return Err(CodegenError::at(func.span, message));
     }
     let block_dim = special(ir, "ntid.x");
     let first = first_index(ir, block_dim, in_blocks);

@@ -46,7 +46,7 @@ impl Emitter for NvptxBackend {
         if let Some(form) = forms.iter().find(|form| !self.forms().contains(form)) {
             return Err(CodegenError::new(format!("there is no {form} for a GPU: there is PTX")));
         }
-        emit::emit(&self.processor, request.entry, forms, |ir| {
+        emit::emit(&self.processor, request.entry, forms, None, |ir| {
             entry::kernel(ir, &self.processor, request, self.options)?;
             // Neighbouring loads and stores become wide ones where code is generated.
             Ok(OptimizerMode::default())

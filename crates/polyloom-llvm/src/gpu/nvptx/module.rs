@@ -110,6 +110,10 @@ impl IrEmitter<'_> {
         let name = "Debug Info Version";
         // SAFETY: the module is alive and copies the name.
         unsafe {
+            // Each function with places has a table of its own, and a module has the version once.
+            if !LLVMGetModuleFlag(self.module(), name.as_ptr().cast(), name.len()).is_null() {
+                return;
+            }
             let version = LLVMValueAsMetadata(LLVMConstInt(self.int(32).raw(), 3, 0));
             let error = inkwell::llvm_sys::LLVMModuleFlagBehavior::LLVMModuleFlagBehaviorWarning;
             LLVMAddModuleFlag(self.module(), error, name.as_ptr().cast(), name.len(), version);
