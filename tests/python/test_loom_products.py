@@ -131,7 +131,7 @@ def test_commands_say_and_do_the_same(tmp_path):
         path.write_text(TEXT.format(term))
         said[name] = command("explain", str(path))
         out = tmp_path / f"{name}.npy"
-        files = [f"A={tmp_path / 'a.npy'}", f"B={tmp_path / 'b.npy'}"]
+        files = [f"A=@{tmp_path / 'a.npy'}", f"B=@{tmp_path / 'b.npy'}"]
         command("run", str(path), "--arg", files[0], "--arg", files[1], "--out", f"out={out}")
         assert np.load(out).tobytes() == product(term)(a, b, device="sim:0").tobytes()
     assert "the tensor engine computes it on the CPU" in said["fused"]

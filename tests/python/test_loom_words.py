@@ -11,7 +11,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "loom").glob("*.loom
 
 # What stands only in Python: constructs, decorators, spellings of types and constants, and words for them.
 PYTHON = re.compile(
-    r"\brange\(|\bdef\b|@loom|@func\b|@kernel\b(?!\()|decorat|[Pp]ython|lambda|\bclass\b|import math|\belif\b|"
+    r"\brange\(|\bdef\b|@loom|@func\b|decorat|[Pp]ython|lambda|\bclass\b|import math|\belif\b|"
     r"\bTrue\b|\bFalse\b|\bNone\b|\bloom\.|polyloom\.|\$|\bfloat(16|32|64)\b|\bu?int(8|16|32|64)\b|`float\b|`int\b|"
     r"dtype=float\b|dtype=int\b|array\(dtype|annotated|the annotation\b|`(for|if|while) [^`]*:`|=True|\b//\b|"
     r"block_dim=|workgroup_size|vector_width|no_syscalls=|\bWarp\b"
@@ -137,12 +137,10 @@ kernel k(x: array<f32, n>) @kernel(sort) { for i in 0..n { x[i] = 1.0 } }
 fn f(x: f32) -> f32 { }
 fn f(x: f32) -> i32 { return x }
 fn f(x: f32) -> f32 { if x > 0.0 { return x } }
-fn f(x) { return x }
 fn f(x: f32) -> f32, f32 { return x }
 fn f(x: f32) -> f32 { return f(x) }
 const A = B; kernel k(x: array<f32, n>) { for i in 0..n { x[i] = A } }
 const A = x[0]; kernel k(x: array<f32, n>) { for i in 0..n { x[i] = A } }
-const A: i8 = 300; kernel k(x: array<f32, n>) { for i in 0..n { x[i] = f32(A) } }
 struct S { a: Q }; kernel k(x: array<S, n>) { for i in 0..n { x[i].a = 1.0 } }
 struct S { a: S }; kernel k(x: array<S, n>) { for i in 0..n { x[i].a = 1.0 } }
 kernel k(x: array<f32, n>) { let t = tid(); if t > 1 { sync_threads() } }

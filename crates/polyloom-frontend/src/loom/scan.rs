@@ -9,7 +9,7 @@ use super::syntax::{
     BinaryOp, Block, CompareOp, Expr, ExprKind, ForLoop, FunctionItem, Ident, LoopIndex, Stmt, StmtKind, TypeArgument,
     TypeExpr, blocks_of, expressions_of, walk_block, walk_expr,
 };
-use ruff_text_size::TextRange;
+use ruff_text_size::{TextRange, TextSize};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Parts of a loop.
@@ -159,7 +159,7 @@ impl IntegerScan {
                 pass.annotations.clone_from(&inner.annotations);
             }
         }
-        Some(vec![
+        let mut made = vec![
             at.statement(StmtKind::Declare {
                 is_var: false,
                 targets: vec![at.ident(&length)],
@@ -180,7 +180,13 @@ impl IntegerScan {
                 vec![at.statement(kept), store(at.name(&sum)), at.statement(joined)],
             ),
             second_pass,
-        ])
+        ];
+        // Functions are known by where they begin, so that no two of these begin at one place.
+        for (statement, shift) in made.iter_mut().zip(0u32..) {
+            let start = inner.header.start() + TextSize::new(shift);
+            statement.range = TextRange::new(start.min(inner.header.end()), inner.header.end());
+        }
+        Some(made)
     }
 
     /// The variable outside that the loop combines values with, if that is all that it changes outside its own blocks, and
