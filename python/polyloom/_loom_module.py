@@ -73,8 +73,8 @@ class LoomProgram:
         types = tuple(_type_name(value) for value in args)
         known = self._compiled.get(types)
         if known is None:
-            kernels, *facts = self._module._native.compiled(self._index, list(types))
-            known = self._compiled[types] = (dict(kernels), *facts)
+            kernels, elements, scratch, written = self._module._native.compiled(self._index, list(types))
+            known = self._compiled[types] = (dict(kernels), elements, scratch, written)
         return known
 
     def _chosen_device(self, args: Sequence[Any], named: DeviceLike) -> Any:
@@ -105,10 +105,12 @@ class LoomProgram:
         shapes, scratch_shapes, launches = self._module._native.bound(self._index, [_shape(value) for value in args])
         kernels, elements, scratch_elements, written = self._specialised(args)
         if self._product is not None and str(device) == "cpu" and _native.recording_level() == 0:
-            product = _product(args[self._product[0]], args[self._product[1]])
-            if product is not None and results is None:
-                return [product]
-            if product is not None and isinstance(results[0], np.ndarray) and isinstance(product, np.ndarray):
+            left, right = args[self._product[0]], args[self._product[1]]
+            if results is None:
+                product = _product(left, right)
+                if product is not None:
+                    return [product]
+            elif _is_like(results[0], left, shapes[0]) and (product := _product(left, right)) is not None:
                 results[0][...] = product
                 return results
         given_arrays = [value for value in args if isinstance(value, (array, np.ndarray))]
@@ -245,6 +247,12 @@ def _product(left: Any, right: Any) -> Any:
     if left.dtype != right.dtype or _name_of(left.dtype) not in ("float32", "float64") or 0 in left.shape + right.shape:
         return None
     return ops.matmul(left, right)
+
+
+def _is_like(result: Any, factor: Any, shape: Sequence[int]) -> bool:
+    """True of a NumPy array of this shape that a product of such a factor may be stored in."""
+    is_numpy = isinstance(result, np.ndarray) and isinstance(factor, np.ndarray)
+    return is_numpy and result.dtype == factor.dtype and list(result.shape) == list(shape)
 
 
 def _shape(value: Any) -> Any:

@@ -86,6 +86,14 @@ struct SubscriptParts {
     greatest: i64,
 }
 
+/// Accesses that have one tile.
+struct AccessGroup {
+    segmented: Option<usize>,
+    /// The subscript along each axis, which reaches as far as that of any access.
+    parts: Vec<SubscriptParts>,
+    accesses: Vec<TextSize>,
+}
+
 /// Plans the tiles of a loop whose blocks have these sizes; `None` if it reads none of the arrays.
 ///
 /// # Errors
@@ -211,8 +219,7 @@ impl<'a> TilePlanner<'_, 'a> {
             return Err(refusal(self.array.range, message, format!("leave `{name}` out of `@shared`")));
         };
         let n_axes = self.array.n_axes.unwrap_or(first.subscripts.len());
-        let mut groups: Vec<(Option<usize>, Vec<BTreeMap<TileTerm, i64>>, Vec<SubscriptParts>, Vec<TextSize>)> =
-            Vec::new();
+        let mut groups: Vec<AccessGroup> = Vec::new();
         for access in accesses {
             if access.subscripts.len() != n_axes {
                 let message = format!("a part of `{name}` is used as an array, and `@shared` stages elements");
@@ -221,20 +228,23 @@ impl<'a> TilePlanner<'_, 'a> {
             let long = self.long_loop(access)?;
             let parts = self.parts(access, long.as_ref().map(|(_, range)| range))?;
             let segmented = long.map(|(at, _)| at);
-            let terms: Vec<BTreeMap<TileTerm, i64>> = parts.iter().map(|part| part.terms.clone()).collect();
-            match groups.iter_mut().find(|(known, same, ..)| *known == segmented && *same == terms) {
-                Some((_, _, known, starts)) => {
-                    for (known, part) in known.iter_mut().zip(parts) {
+            let same = |known: &&mut AccessGroup| {
+                known.segmented == segmented
+                    && known.parts.iter().map(|part| &part.terms).eq(parts.iter().map(|part| &part.terms))
+            };
+            match groups.iter_mut().find(same) {
+                Some(group) => {
+                    for (known, part) in group.parts.iter_mut().zip(parts) {
                         known.least = known.least.min(part.least);
                         known.greatest = known.greatest.max(part.greatest);
                     }
-                    starts.push(access.range.start());
+                    group.accesses.push(access.range.start());
                 }
-                None => groups.push((segmented, terms, parts, vec![access.range.start()])),
+                None => groups.push(AccessGroup { segmented, parts, accesses: vec![access.range.start()] }),
             }
         }
         let n_groups = groups.len();
-        for (segmented, _, parts, accesses) in groups {
+        for AccessGroup { segmented, parts, accesses } in groups {
             // An element that one thread reads once is not worth a copy beside those that many read.
             let is_own =
                 segmented.is_none() && parts.iter().all(|part| part.least == part.greatest) && accesses.len() == 1;

@@ -433,7 +433,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
     /// The scratch memory as the program's description has it.
     pub(super) fn scratch_params(&self) -> Vec<ProgramParam> {
         let param = |memory: &ScratchMemory| ProgramParam {
-            name: memory.param().into(),
+            name: memory.param(),
             extents: Some(memory.extents.iter().cloned().map(Some).collect()),
             is_inferred: false,
         };
