@@ -22,7 +22,7 @@ PYTHON_SOURCES := $(shell find python/polyloom -name '*.py' -o -name '*.pyi' 2>/
 gpu_driver = cargo build --quiet -p polyloom-cuda-sim --profile $(1) && mkdir -p python/polyloom/_gpu && \
 	  cp target/$(2)/libpolyloom_cuda_sim.so python/polyloom/_gpu/libcuda.so.1
 
-.PHONY: help setup develop develop-release aot demo test test-aot test-torch test-ray test-pages test-gpu test-gpu-simulated test-gpu-programs lint bench bench-peers docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-loom fuzz-python fuzz-capture fuzz-fuse fuzz-graphs exit-soak stubs warp-names warp-corpus warp-tests clean
+.PHONY: help setup develop develop-release aot demo test test-aot test-torch test-ray test-pages test-grammar test-gpu test-gpu-simulated test-gpu-programs lint bench bench-peers docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients fuzz-loom fuzz-python fuzz-capture fuzz-fuse fuzz-graphs exit-soak stubs warp-names warp-corpus warp-tests clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -108,6 +108,13 @@ test-ray: $(STAMPS)/develop  ## tests of data sets made on a Ray cluster, which 
 test-pages: $(STAMPS)/develop  ## tests of `polyloom db serve` in Chromium, which is installed for them through apt, as root
 	@scripts/setup_system.sh chromium fonts-dejavu-core
 	POLYLOOM_REQUIRE_CHROMIUM=1 $(TEST_BIN)/python -m pytest tests/python/test_db_serve.py
+
+test-grammar:  ## the tree-sitter grammar of `.loom`, generated and compiled, over all examples; needs node and a C compiler
+	rm -rf target/loom_grammar && cp -r editors/tree-sitter-loom target/loom_grammar
+	cargo run --quiet --manifest-path scripts/loom_grammar/Cargo.toml --target-dir target/loom_grammar_tool -- target/loom_grammar
+	cc -shared -fPIC -Itarget/loom_grammar/src target/loom_grammar/src/parser.c -o target/loom_grammar/loom.so
+	python3 -m venv target/loom_grammar/venv && target/loom_grammar/venv/bin/pip --quiet install tree-sitter
+	target/loom_grammar/venv/bin/python scripts/loom_grammar/check.py target/loom_grammar/loom.so
 
 test-gpu: $(STAMPS)/develop  ## tests on an NVIDIA GPU, and on its simulator; GPU_TESTING.md says more
 	$(TEST_BIN)/python -m pytest tests/gpu

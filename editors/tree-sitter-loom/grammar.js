@@ -23,6 +23,7 @@ module.exports = grammar({
         $.call,
         $.member,
         $.block,
+        $.arguments,
         $.parentheses,
         $.brackets,
         $.keyword,
@@ -44,12 +45,14 @@ module.exports = grammar({
 
     annotation: ($) => seq("@", field("name", choice($.identifier, "kernel"))),
 
-    call: ($) => prec(PREC.call, seq(field("function", choice($.identifier, $.primitive_type)), $.parentheses)),
+    // A bracket that follows a name directly is its call; after a space it groups.
+    call: ($) => prec(PREC.call, seq(field("function", choice($.identifier, $.primitive_type)), $.arguments)),
 
     member: ($) => seq(".", field("name", $.identifier)),
 
     block: ($) => seq("{", repeat($._element), "}"),
-    parentheses: ($) => seq(token.immediate("("), repeat($._element), ")"),
+    arguments: ($) => seq(token.immediate(prec(1, "(")), repeat($._element), ")"),
+    parentheses: ($) => seq("(", repeat($._element), ")"),
     brackets: ($) => seq("[", repeat($._element), "]"),
 
     keyword: (_) =>

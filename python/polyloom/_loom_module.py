@@ -13,7 +13,14 @@ import numpy as np
 from polyloom import _native
 from polyloom._arrays import array
 from polyloom._devices import DeviceLike, get_device, is_device_available
+from polyloom._scalars import bfloat16, float16, float32, float64
 from polyloom._structs import struct
+
+_FLOATS = (float16, bfloat16, float32, float64)
+
+#: The kernels of a program by the index of their function, the types of the elements of results and of scratch arrays,
+#: and for each parameter whether a kernel writes it.
+_CompiledStages = tuple[dict[int, _native.Kernel], list[Any], list[Any], list[bool]]
 
 #: The programs that have said that the CPU runs them in place of the device that they prefer.
 _warned: set[tuple[str, str]] = set()
@@ -37,7 +44,8 @@ class LoomProgram:
         self.__doc__ = doc or None
         self.parameters, self.results = module._native.signature(index)
         self._device = module._native.device(index)
-        self._compiled: dict[tuple[str, ...], tuple[dict[int, _native.Kernel], list[Any], list[bool]]] = {}
+        self._product = module._native.product(index)
+        self._compiled: dict[tuple[str, ...], _CompiledStages] = {}
 
     def __repr__(self) -> str:
         return f"<loom program {self.__name__}({', '.join(self.parameters)}) of {self._module.__name__!r}>"
@@ -61,12 +69,12 @@ class LoomProgram:
             raise TypeError(f"{self.__name__} is launched on {names}, and {len(args)} arguments are given")
         self._run(args[:n], list(args[n:]), device, dim)
 
-    def _specialised(self, args: Sequence[Any]) -> tuple[dict[int, _native.Kernel], list[Any], list[bool]]:
+    def _specialised(self, args: Sequence[Any]) -> _CompiledStages:
         types = tuple(_type_name(value) for value in args)
         known = self._compiled.get(types)
         if known is None:
-            kernels, elements, written = self._module._native.compiled(self._index, list(types))
-            known = self._compiled[types] = (dict(kernels), elements, written)
+            kernels, elements, scratch, written = self._module._native.compiled(self._index, list(types))
+            known = self._compiled[types] = (dict(kernels), elements, scratch, written)
         return known
 
     def _chosen_device(self, args: Sequence[Any], named: DeviceLike) -> Any:
@@ -94,8 +102,17 @@ class LoomProgram:
             names = ", ".join(self.parameters)
             raise TypeError(f"{self.__name__} takes {names}, and {len(args)} arguments are given")
         device = self._chosen_device(args, named)
-        shapes, launches = self._module._native.bound(self._index, [_shape(value) for value in args])
-        kernels, elements, written = self._specialised(args)
+        shapes, scratch_shapes, launches = self._module._native.bound(self._index, [_shape(value) for value in args])
+        kernels, elements, scratch_elements, written = self._specialised(args)
+        if self._product is not None and str(device) == "cpu" and _native.recording_level() == 0:
+            left, right = args[self._product[0]], args[self._product[1]]
+            if results is None:
+                product = _product(left, right)
+                if product is not None:
+                    return [product]
+            elif _is_like(results[0], left, shapes[0]) and (product := _product(left, right)) is not None:
+                results[0][...] = product
+                return results
         given_arrays = [value for value in args if isinstance(value, (array, np.ndarray))]
         in_numpy = bool(given_arrays) and all(isinstance(value, np.ndarray) for value in given_arrays)
         is_here = str(device) == "cpu"
@@ -119,11 +136,21 @@ class LoomProgram:
                 if tuple(value.shape)[: len(shape)] != tuple(shape):
                     raise ValueError(f"the result {name} has the shape {tuple(shape)}, not {tuple(value.shape)}")
             outputs = [on_device(value) for value in results]
-        for index, extents, counters in launches:
+        is_recorded = _native.recording_level() == 2
+        scratch = [
+            None
+            if dtype is None
+            else polyloom.zeros(
+                tuple(shape), dtype=dtype, device=device, requires_grad=is_recorded and dtype in _FLOATS
+            )
+            for shape, dtype in zip(scratch_shapes, scratch_elements, strict=True)
+        ]
+        for index, extents, stored, taken, counters in launches:
             if extents is None and dim is None:
                 raise TypeError(f"{self.__name__} asks for its thread: say how many run by dim")
             grid = dim if extents is None else tuple(extents)
-            polyloom.launch(kernels[index], dim=grid, inputs=[*inputs, *outputs, *counters], device=device)
+            own = [*(outputs[number] for number in stored), *(scratch[number] for number in taken)]
+            polyloom.launch(kernels[index], dim=grid, inputs=[*inputs, *own, *counters], device=device)
         if not is_here:
             pairs = [
                 pair for pair, is_written in zip(zip(args, inputs, strict=True), written, strict=True) if is_written
@@ -208,6 +235,24 @@ def loom_module(text: str, name: str = "<text>") -> LoomModule:
     array([0., 2., 4.], dtype=float32)
     """
     return LoomModule(name, text)
+
+
+def _product(left: Any, right: Any) -> Any:
+    """The product of two matrices by the tensor engine, if it has the bits of loops: `float32` and `float64` have."""
+    from polyloom import ops
+
+    is_numpy = isinstance(left, np.ndarray) and isinstance(right, np.ndarray)
+    if not is_numpy and not (isinstance(left, array) and isinstance(right, array)):
+        return None
+    if left.dtype != right.dtype or _name_of(left.dtype) not in ("float32", "float64") or 0 in left.shape + right.shape:
+        return None
+    return ops.matmul(left, right)
+
+
+def _is_like(result: Any, factor: Any, shape: Sequence[int]) -> bool:
+    """True of a NumPy array of this shape that a product of such a factor may be stored in."""
+    is_numpy = isinstance(result, np.ndarray) and isinstance(factor, np.ndarray)
+    return is_numpy and result.dtype == factor.dtype and list(result.shape) == list(shape)
 
 
 def _shape(value: Any) -> Any:

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub(crate) struct ExplainArguments {
-    /// A .py file, or a .hir file
+    /// A .py file, a .loom file, or a .hir file
     file: PathBuf,
     /// The kernel; all of the file unless given
     #[arg(long)]
@@ -33,6 +33,9 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Outcome {
         let kernel = file.compile(&session, Some(&name), &given, &BTreeMap::new())?;
         let text = kernel.emit_text(Form::Strategy, &EmitOptions::default());
         print!("{}", text.map_err(|error| CommandFailure::Failed(error.to_string()))?);
+        if let Some(product) = file.explain_product(&name, session.defaults().float_mode) {
+            println!("product of matrices: {product}");
+        }
     }
     Ok(())
 }

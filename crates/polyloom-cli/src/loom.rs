@@ -4,9 +4,10 @@ use crate::run::{RunArguments, describe_arrays, print_arrays, save_to};
 use crate::types::chosen_types;
 use crate::value::{ArrayValue, LaunchArgument};
 use crate::{CommandFailure, Outcome, named, print};
-use polyloom::frontend::{FileEnvironment, LoomProgram, ShapeArgument, kernel_not_found};
+use polyloom::frontend::{FileEnvironment, LoomProgram, MatrixProduct, ShapeArgument, kernel_not_found};
 use polyloom::{
-    ArgBlock, DeviceId, Kernel, LaunchError, LaunchOptions, Session, SourceUnit, Type, describe_fault, queue,
+    ArgBlock, DeviceId, Kernel, LaunchError, LaunchOptions, LoomProduct, Session, SourceUnit, Type, describe_fault,
+    queue,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -109,19 +110,39 @@ pub(crate) fn run(arguments: &RunArguments, session: &Session, unit: &Arc<Source
         return Err(CommandFailure::Usage(message));
     }
     let bound = program.bind(&shapes).map_err(CommandFailure::Failed)?;
-    for (result, shape) in program.results.iter().zip(&bound.results) {
-        for (name, ty) in parts(first, &result.name) {
-            let Type::Array { elem, .. } = ty else { continue };
-            let element = element_shape(first, name);
-            let extents = shape.iter().copied().chain(element.iter().map(|&extent| u64::from(extent)));
-            let zeros = ArrayValue::zeros(elem, extents.collect()).map_err(CommandFailure::Failed)?;
-            values.push((name.to_owned(), LaunchArgument::Array(zeros)));
-        }
+    // Before them are the parameters, whose values all launches take.
+    let n_given = values.len();
+    // The results that the values after the parameters are of.
+    let mut owners: Vec<usize> = Vec::new();
+    for (number, (result, shape)) in program.results.iter().zip(&bound.results).enumerate() {
+        let mut stages = bound.launches.iter().filter(|stage| stage.results.contains(&number));
+        let kernel = stages.find_map(|stage| kernels.get(&stage.function)).unwrap_or(first);
+        values.extend(zeros(kernel, &result.name, shape)?);
+        owners.resize(values.len() - n_given, number);
+    }
+    let mut scratch: Vec<Vec<LaunchArgument>> = Vec::new();
+    for (index, (array, shape)) in program.scratch.iter().zip(&bound.scratch).enumerate() {
+        let mut stages = bound.launches.iter().filter(|stage| stage.scratch.contains(&index));
+        let kernel = stages.find_map(|stage| kernels.get(&stage.function));
+        scratch.push(match kernel {
+            Some(kernel) => zeros(kernel, &array.name, shape)?.into_iter().map(|(_, value)| value).collect(),
+            None => Vec::new(),
+        });
     }
     let dim = arguments.dim.as_ref().map(|shape| shape.extents());
     let queue = queue(device).map_err(|failure| CommandFailure::Failed(failure.to_string()))?;
+    let mut by_engine = match program.product.filter(|_| device == DeviceId::Cpu) {
+        Some(product) => engine_product(session, product, &values)?,
+        None => None,
+    };
     let start = Instant::now();
-    for stage in &bound.launches {
+    if let (Some(engine), Some(product)) = (&mut by_engine, program.product) {
+        let addresses: Vec<usize> = values.iter_mut().map(|(_, value)| value.address()).collect();
+        // SAFETY: the arrays are owned by `values`, dense, and of the extents and elements that the product is for.
+        let done = unsafe { engine.run(addresses[product.left], addresses[product.right], addresses[2]) };
+        done.map_err(|error| CommandFailure::Failed(error.to_string()))?;
+    }
+    for stage in bound.launches.iter().filter(|_| by_engine.is_none()) {
         let Some(kernel) = kernels.get(&stage.function) else { continue };
         let Some(extents) = stage.dim.as_deref().or(dim) else {
             let message = format!("`{}` asks for its thread: say how many run by --dim", program.name);
@@ -129,13 +150,21 @@ pub(crate) fn run(arguments: &RunArguments, session: &Session, unit: &Arc<Source
         };
         let mut block = ArgBlock::new();
         let wrong = |error: polyloom::ArgError| CommandFailure::Failed(error.to_string());
-        for (_, value) in &mut values {
-            value.push(kernel.params(), &mut block).map_err(wrong)?;
+        for (at, (_, value)) in values.iter_mut().enumerate() {
+            let owner = at.checked_sub(n_given).and_then(|at| owners.get(at));
+            if owner.is_none_or(|owner| stage.results.contains(owner)) {
+                value.push(kernel.params(), &mut block).map_err(wrong)?;
+            }
+        }
+        for index in &stage.scratch {
+            for value in scratch.get_mut(*index).into_iter().flatten() {
+                value.push(kernel.params(), &mut block).map_err(wrong)?;
+            }
         }
         for counter in &stage.counters {
             block.scalar(kernel.params(), polyloom::Scalar::I32, u64::from(counter.cast_unsigned())).map_err(wrong)?;
         }
-        // SAFETY: the arrays are owned by `values`, which outlives the launch, and nothing else touches them. The
+        // SAFETY: the arrays are owned by `values` and `scratch`, which outlive the launch, and nothing else touches them. The
         // kernel is checked.
         let done = unsafe { kernel.launch_on(&*queue, extents, &block, &LaunchOptions::default()) };
         done.map_err(|error| match &error {
@@ -168,6 +197,37 @@ pub(crate) fn run(arguments: &RunArguments, session: &Session, unit: &Arc<Source
     let launches = if n == 1 { "1 launch".to_owned() } else { format!("{n} launches") };
     let text = format!("{}{launches} in {:.3} ms\n", describe_arrays(written), elapsed.as_secs_f64() * 1e3);
     print(text.as_bytes())
+}
+
+/// The product that a program is, by the tensor engine, where that gives the bits of its loops. Its parameters are the two
+/// factors, after which comes the result.
+fn engine_product(
+    session: &Session,
+    product: MatrixProduct,
+    values: &[(String, LaunchArgument)],
+) -> Result<Option<LoomProduct>, CommandFailure> {
+    let array = |index: usize| values.get(index).and_then(|(_, value)| value.as_array());
+    let (Some(left), Some(right)) = (array(product.left), array(product.right)) else { return Ok(None) };
+    let ([rows, depth], [_, columns]) = (left.shape(), right.shape()) else { return Ok(None) };
+    if left.elem() != right.elem() || values.len() != 3 {
+        return Ok(None);
+    }
+    let mode = session.defaults().float_mode;
+    let found = session.loom_product(product, left.elem(), [*rows, *depth, *columns], mode);
+    found.map_err(|error| CommandFailure::Failed(error.to_string()))
+}
+
+/// Arrays of zeros for a parameter: itself, or its fields or components.
+fn zeros(kernel: &Kernel, param: &str, shape: &[u64]) -> Result<Vec<(String, LaunchArgument)>, CommandFailure> {
+    let mut values = Vec::new();
+    for (name, ty) in parts(kernel, param) {
+        let Type::Array { elem, .. } = ty else { continue };
+        let element = element_shape(kernel, name);
+        let extents = shape.iter().copied().chain(element.iter().map(|&extent| u64::from(extent)));
+        let zeros = ArrayValue::zeros(elem, extents.collect()).map_err(CommandFailure::Failed)?;
+        values.push((name.to_owned(), LaunchArgument::Array(zeros)));
+    }
+    Ok(values)
 }
 
 /// The shape of a parameter's elements, if they are vectors or matrices.

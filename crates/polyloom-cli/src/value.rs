@@ -78,6 +78,14 @@ impl LaunchArgument {
         }
     }
 
+    /// The address of an array's first element; 0 for a number.
+    pub(crate) fn address(&mut self) -> usize {
+        match self {
+            LaunchArgument::Array(array) => array.address(),
+            LaunchArgument::Scalar(..) => 0,
+        }
+    }
+
     pub(crate) fn as_array(&self) -> Option<&ArrayValue> {
         match self {
             LaunchArgument::Array(array) => Some(array),
@@ -205,6 +213,15 @@ impl ArrayValue {
 
     pub(crate) fn shape(&self) -> &[u64] {
         &self.shape
+    }
+
+    pub(crate) fn elem(&self) -> Scalar {
+        self.elem
+    }
+
+    /// The address of its first element, through which it may be written.
+    pub(crate) fn address(&mut self) -> usize {
+        self.words.as_mut_ptr() as usize
     }
 
     pub(crate) fn zeros(elem: Scalar, shape: Vec<u64>) -> Result<ArrayValue, String> {

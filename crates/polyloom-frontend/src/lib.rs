@@ -80,8 +80,8 @@ pub use file_environment::FileEnvironment;
 pub use free_names::FreeNames;
 pub use function_info::{FunctionInfo, FunctionRole};
 pub use loom::program::{
-    BoundProgram, BoundStage, DevicePreference, Extent, ExtentOp, LoomProgram, ProgramParam, ProgramStage,
-    ShapeArgument, ShapeSymbol,
+    BoundProgram, BoundStage, DevicePreference, Extent, ExtentOp, LoomProgram, MatrixProduct, ProgramParam,
+    ProgramStage, ShapeArgument, ShapeSymbol,
 };
 pub use loom::{ImportLoader, format_loom, loom_of_python};
 pub use members::{library_member, package_member, python_builtin, types_member};
@@ -152,7 +152,7 @@ pub fn compile_kernel_for(
     let kernel = lower::func_id(id);
     let mut errors = polyloom_ir::check_convergence(&module);
     errors.extend(polyloom_ir::check_rules(&module));
-    diagnostics.append(&mut errors);
+    diagnostics.extend(errors.into_iter().map(|error| compilation.in_words_of_its_file(error)));
     if has_errors(&diagnostics) {
         return Err(CompileError { diagnostics, sources: compilation.sources });
     }
@@ -248,8 +248,9 @@ pub fn check_file(unit: &Arc<SourceUnit>, options: &FrontendOptions) -> Result<C
     }
     let mut diagnostics = compilation.take_diagnostics();
     let module = if has_errors(&diagnostics) { Module::new() } else { lower::lower(&compilation.program) };
-    diagnostics.extend(polyloom_ir::check_convergence(&module));
-    diagnostics.extend(polyloom_ir::check_rules(&module));
+    let mut errors = polyloom_ir::check_convergence(&module);
+    errors.extend(polyloom_ir::check_rules(&module));
+    diagnostics.extend(errors.into_iter().map(|error| compilation.in_words_of_its_file(error)));
     let gradients = compilation.lowered_gradients();
     let sources = compilation.sources;
     match has_errors(&diagnostics) {

@@ -269,12 +269,15 @@ fn parallel_loops_stand_under_conditions_of_parameters() {
 #[test]
 fn values_outside_loops_that_read_elements_are_worked_out_once() {
     // Otherwise every iteration would read what others write.
-    reject(
+    let unit = accept(
         "fn first(x: array<f32, n>) -> f32 { return x[0] }
         kernel f(x: array<f32, n>) { let a = first(x)\n for i in 0..n { x[i] = a } }",
-        Code::UnknownName,
-        &["set by statements outside the parallel loop"],
     );
+    let bound = program(&unit, "f").bind(&[ShapeArgument::Array(vec![8])]).expect("there is one shape");
+    assert_eq!(bound.scratch, [vec![1]]);
+    let launches: Vec<_> = bound.launches.iter().map(|launch| (launch.dim.clone(), launch.scratch.clone())).collect();
+    assert_eq!(launches, [(Some(vec![1]), vec![0]), (Some(vec![8]), vec![0])]);
+    assert!(hir(&unit, "f_1", &[]).contains("array_store") && !hir(&unit, "f_2", &[]).contains("call"));
     accept("kernel f(x: array<f32, n>) { let half = len(x) / 2\n for i in 0..half { x[i] = 0.0 } }");
 }
 
@@ -314,12 +317,12 @@ fn promises_and_levels_are_annotations() {
     reject(
         "kernel f(x: array<f32, n>) @critical_path { for i in 0..n { while x[i] > 0.0 { x[i] -= 1.0 } } }",
         Code::BrokenPromise,
-        &["a loop without a bound", "`critical_path`"],
+        &["a loop without a bound", "`@critical_path`"],
     );
     reject(
         "kernel f(x: array<f32, n>) @no_syscalls { for i in 0..n { print(x[i]) } }",
         Code::BrokenPromise,
-        &["printing", "`no_syscalls`"],
+        &["printing", "`@no_syscalls`"],
     );
 }
 
@@ -463,7 +466,7 @@ fn mistakes_are_told_in_the_words_of_the_language() {
         ("if x[i] = 0.0 { }", Code::Syntax, &["compare with `==`"]),
         ("y[i]++", Code::Syntax, &["`++` is no operator", "+= 1"]),
         ("float s = 0.0", Code::Syntax, &["var x = 0.0"]),
-        ("parallel for k in 0..3 { }", Code::Syntax, &["`serial for` or `reduce for`"]),
+        ("parallel for k in 0..3 { }", Code::Syntax, &["`serial for`, `reduce for` or `scan for`"]),
         ("y[i] = math.sqrt(x[i])", Code::UnknownName, &["by their names alone"]),
         ("let a = [1, 2]", Code::Syntax, &["zeros(shape=3"]),
     ];
@@ -552,4 +555,100 @@ fn python_kernels_are_what_their_loom_text_is() {
         }
     }
     assert!(n_same > 2 * n_other && n_same > without.len(), "{n_same} are the same, {n_other} not; {without:?}");
+}
+
+/// Checks that `@shared` refuses a loop, at the marked place: `«` and `»` stand around it in the text.
+#[track_caller]
+fn refuse_staging(text: &str, words: &[&str]) {
+    let place = (text.find('«').expect("a mark"), text.replace('«', "").find('»').expect("a mark"));
+    let text = text.replace(['«', '»'], "");
+    let error = checked(&text).err().unwrap_or_else(|| panic!("accepted:\n{text}"));
+    let rendered = error.render(false);
+    let [diagnostic] = &error.diagnostics[..] else { panic!("{rendered}") };
+    assert_eq!(diagnostic.code, Code::BadDecorator, "{rendered}");
+    assert_eq!((diagnostic.span.start as usize, diagnostic.span.end as usize), place, "{rendered}");
+    for word in words {
+        assert!(rendered.contains(word), "no {word:?} in\n{rendered}");
+    }
+}
+
+#[test]
+fn what_cannot_be_staged_is_refused_at_its_place() {
+    let kernel = |body: &str| {
+        format!("kernel f(x: array<f32, n>, a: array<f32, m, n>, p: array<i32, n>) -> y: array<f32, n> {{ {body} }}")
+    };
+    let cases: [(&str, &[&str]); 14] = [
+        ("@shared(x) for i in 0..n { y[i] = «x[p[i]]» }", &["a block reads along axis 0 is data"]),
+        ("@shared(y) for i in 0..n { «y[i]» = x[i] }", &["`y` is written in this loop", "staged by this"]),
+        ("@shared(«a») for i in 0..n { y[i] = x[i] }", &["this loop reads no element of `a`"]),
+        ("@shared(a) for i in 0..m { let r = «a[i]»; y[i] = r[0] }", &["a part of `a` is used as an array"]),
+        (
+            "@shared(x) for i in 0..n { for k in «i..n» { y[i] += x[k] } }",
+            &["bounds of `k` differ between the iterations"],
+        ),
+        ("@shared(x) for i in 0..n { for k in 0..n step «2» { y[i] += x[k] } }", &["has a step", "count by 1"]),
+        (
+            "@shared(a) for i in 0..n { for r in 0..m { for k in 0..n { y[i] += «a[r, k]» } } }",
+            &["all values of `r` and of `k`"],
+        ),
+        (
+            "@shared(x) for i in 0..n { if x[i] > 0.0 { for «k» in 0..n { y[i] += x[k] } } }",
+            &["inside another statement"],
+        ),
+        (
+            "@shared(x) for i in 0..n { for k in 0..n { if x[k] > 2.0 { «break» }; y[i] += x[k] } }",
+            &["`break` leaves a loop"],
+        ),
+        (
+            "@shared(x) for i in 0..n { if p[i] > 2 { «continue» }; for k in 0..n { y[i] += x[k] } }",
+            &["`continue` ends an iteration"],
+        ),
+        (
+            "@shared(x) for i in 0..n { let b = «y[i]»; for k in 0..n { y[i] = b + x[k] } }",
+            &["`y` is read and written"],
+        ),
+        ("@shared(x) for i in 0..n / 4 { y[i] = «x[i * n]» }", &["how far apart the elements of `x` are along axis 0"]),
+        ("«@workgroup(8, 8)» @shared(x) for i in 0..n { y[i] = x[i] }", &["of 1 indices", "@workgroup(256)"]),
+        (
+            "@workgroup(2) @shared(x) for i in 0..n step «2» { y[i] = x[i] }",
+            &["a step of a loop whose blocks stage tiles"],
+        ),
+    ];
+    for (body, words) in cases {
+        refuse_staging(&kernel(body), words);
+    }
+    let large =
+        "@workgroup(32, 32) @shared(«a») for i in 0..m, j in 0..n { for k in 0..1000 { z[i, j] += a[i + 31 * k, j] } }";
+    let text = format!("kernel f(a: array<f32, k, n>, m: i32) -> z: array<f32, m, n> {{ {large} }}");
+    refuse_staging(&text, &["elements, of which", "write smaller extents in `@workgroup`"]);
+}
+
+#[test]
+fn staged_loops_are_launched_in_whole_blocks() {
+    let unit = accept(&ISSUE.replace("@workgroup(16, 16)", "@workgroup(16, 8) @shared(A, B)"));
+    let array = |shape: &[u64]| ShapeArgument::Array(shape.to_vec());
+    let bound = program(&unit, "matmul").bind(&[array(&[17, 3]), array(&[3, 9])]).expect("shapes agree");
+    assert_eq!(bound.results, [vec![17, 9]]);
+    assert_eq!(bound.launches[0].dim, Some(vec![2 * 2 * 16 * 8]));
+    let matrix = Type::array(polyloom_ir::Scalar::F32, 2);
+    let staged = hir(&unit, "matmul", &[matrix, matrix]);
+    assert!(staged.contains("workgroup_size = (8, 16, 1)"), "{staged}");
+    assert_eq!(staged.matches("shared_array").count(), 2, "{staged}");
+    assert_eq!(staged.matches("sync_threads").count(), 2, "{staged}");
+}
+
+#[test]
+fn products_of_matrices_are_known() {
+    let product = |term: &str, rest: &str| {
+        let text = format!(
+            "compute f(A, B) @kernel(matmul) {{ for i in 0..M, j in 0..N {{ var s = 0.0; for k in 0..K {{ {term} }}; out[i, j] = s{rest} }} }}"
+        );
+        program(&accept(&text), "f").product.map(|product| (product.left, product.right, product.is_fused))
+    };
+    assert_eq!(product("s += A[i, k] * B[k, j]", ""), Some((0, 1, false)));
+    assert_eq!(product("s += B[k, j] * A[i, k]", ""), Some((0, 1, false)));
+    assert_eq!(product("s += B[i, k] * A[k, j]", ""), Some((1, 0, false)));
+    assert_eq!(product("s = fma(A[i, k], B[k, j], s)", ""), Some((0, 1, true)));
+    assert_eq!(product("s += A[i, k] * B[k, j]", " + 1.0"), None);
+    assert_eq!(product("s += A[i, k] * B[j, k]", ""), None);
 }

@@ -18,12 +18,16 @@ pub(crate) struct LoomModule {
     environment: Arc<FileEnvironment>,
 }
 
-/// The shapes of results, and each launch: its function, its grid if the program says that, and further arguments.
-type BoundLaunches = (Vec<Vec<u64>>, Vec<(usize, Option<Vec<u64>>, Vec<i32>)>);
+/// A launch: its function, its grid if the program says that, the results and the scratch arrays that it takes, and further
+/// arguments.
+type StageLaunch = (usize, Option<Vec<u64>>, Vec<usize>, Vec<usize>, Vec<i32>);
 
-/// The kernels of a program by the index of their function, the types of the elements of its results, and for each of its
-/// parameters whether a kernel writes it.
-type CompiledStages = (Vec<(usize, Kernel)>, Vec<Py<PyAny>>, Vec<bool>);
+/// The shapes of results and of scratch arrays, and each launch.
+type BoundLaunches = (Vec<Vec<u64>>, Vec<Vec<u64>>, Vec<StageLaunch>);
+
+/// The kernels of a program by the index of their function, the types of the elements of its results and of its scratch
+/// arrays, and for each of its parameters whether a kernel writes it.
+type CompiledStages = (Vec<(usize, Kernel)>, Vec<Option<Py<PyAny>>>, Vec<Option<Py<PyAny>>>, Vec<bool>);
 
 /// The fields of a struct with their types.
 type StructFields = Vec<(String, Py<PyAny>)>;
@@ -67,14 +71,23 @@ impl LoomModule {
         Ok(device.map(|device| (device.name.to_string(), device.is_required)))
     }
 
+    /// The factors of a program that is a product of matrices, by the numbers of their parameters, if the tensor engine may
+    /// compute it: its bits are those of the loops, or the float mode lets sums contract.
+    fn product(&self, program: usize) -> PyResult<Option<(usize, usize)>> {
+        let mode = session()?.defaults().float_mode;
+        let product = self.program(program)?.product.filter(|product| product.may_fuse(mode));
+        Ok(product.map(|product| (product.left, product.right)))
+    }
+
     /// The kernels of a program by the index of their function, compiled for arguments of these types, which generic
-    /// parameters take and others ignore, with the types of the elements of results, and for each parameter whether a kernel
-    /// writes it.
+    /// parameters take and others ignore, with the types of the elements of results and of scratch arrays, and for each
+    /// parameter whether a kernel writes it.
     fn compiled(&self, py: Python<'_>, program: usize, types: Vec<String>) -> PyResult<CompiledStages> {
         let program = self.program(program)?;
         let session = session()?;
         let mut kernels = Vec::new();
-        let mut elements = Vec::new();
+        let mut elements: Vec<Option<Py<PyAny>>> = program.results.iter().map(|_| None).collect();
+        let mut scratch: Vec<Option<Py<PyAny>>> = program.scratch.iter().map(|_| None).collect();
         let mut written = vec![false; program.params.len()];
         for index in program.functions() {
             let handle = self.environment.function(index);
@@ -96,16 +109,21 @@ impl LoomModule {
             }
             let compile = || session.compile_for(&handle, &chosen, session.defaults());
             let kernel = guarded(|| compile().map_err(|error| compile_error(py, &error)))?;
-            if elements.is_empty() {
-                let results = kernel.arguments().iter().skip(program.params.len()).take(program.results.len());
-                elements = results.map(|argument| element_type(py, argument.ty)).collect::<PyResult<_>>()?;
+            let results = program.results.iter().zip(&mut elements);
+            for (array, element) in results.chain(program.scratch.iter().zip(&mut scratch)) {
+                let argument = kernel.arguments().iter().find(|argument| argument.name == array.name);
+                if element.is_none()
+                    && let Some(argument) = argument
+                {
+                    *element = Some(element_type(py, argument.ty)?);
+                }
             }
             for (param, is_written) in program.params.iter().zip(&mut written) {
                 *is_written |= kernel.writes_argument(&param.name);
             }
             kernels.push((index, Kernel::specialised(kernel)));
         }
-        Ok((kernels, elements, written))
+        Ok((kernels, elements, scratch, written))
     }
 
     /// The structs that the file declares or imports by name, each with its fields; none with arrays in it. `made` is told
@@ -125,7 +143,7 @@ impl LoomModule {
         Ok(())
     }
 
-    /// The shapes of results and the launches of a program for arguments: the shape of an array, an integer, or
+    /// The shapes of results and of scratch arrays, and the launches of a program for arguments: the shape of an array, an integer, or
     /// anything else.
     fn bound(&self, program: usize, arguments: Vec<Option<Bound<'_, PyAny>>>) -> PyResult<BoundLaunches> {
         let shape = |argument: Option<Bound<'_, PyAny>>| {
@@ -137,8 +155,10 @@ impl LoomModule {
         };
         let arguments: Vec<ShapeArgument> = arguments.into_iter().map(shape).collect();
         let bound = self.program(program)?.bind(&arguments).map_err(PyValueError::new_err)?;
-        let launches = bound.launches.into_iter().map(|launch| (launch.function, launch.dim, launch.counters));
-        Ok((bound.results, launches.collect()))
+        let launches = bound.launches.into_iter();
+        let launches =
+            launches.map(|launch| (launch.function, launch.dim, launch.results, launch.scratch, launch.counters));
+        Ok((bound.results, bound.scratch, launches.collect()))
     }
 }
 

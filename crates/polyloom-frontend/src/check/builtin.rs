@@ -241,6 +241,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             }
             return self.op_expr(op, signature, &ordered, &types, results, name, span);
         }
+        self.arguments_show_types(op, &arguments);
         let mut message = format!("no overload of `{name}` takes ({})", argument_types(&arguments));
         if matches!(op, Op::ExpectEq | Op::ExpectNeq) && arguments.len() == 2 {
             message = format!(
@@ -264,17 +265,34 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         self.reject(Code::NoOverload, span, message, help)
     }
 
+    /// Notes that variables which began as plain numbers meet the types of the other arguments, if an overload takes them so.
+    fn arguments_show_types(&mut self, op: Op, arguments: &[CallArgument<'a>]) {
+        let is_plain = |argument: &CallArgument<'_>| match argument.value.kind {
+            ExprKind::Local(local) => self.plain_numbers.contains_key(&local),
+            _ => false,
+        };
+        let others = arguments.iter().filter(|argument| !is_plain(argument));
+        let others: Vec<Scalar> = others.filter_map(|a| a.value.ty.as_value().and_then(Type::as_scalar)).collect();
+        for scalar in others {
+            let mut changed = arguments.to_vec();
+            changed
+                .iter_mut()
+                .filter(|argument| is_plain(argument))
+                .for_each(|a| a.value.ty = ExprType::scalar(scalar));
+            if takes_arguments(op, &changed) {
+                let plain: Vec<TypedExpr> =
+                    arguments.iter().filter(|argument| is_plain(argument)).map(|a| a.value.clone()).collect();
+                plain.iter().for_each(|argument| self.operand_shows_type(argument, scalar.into()));
+                return;
+            }
+        }
+    }
+
     /// The arguments that, converted, make an operation take all of them: one if that is enough, otherwise all
     /// integers.
     fn arguments_converted(&self, op: Op, arguments: &[CallArgument<'a>]) -> Option<Vec<String>> {
         let scalar = |a: &CallArgument<'_>| a.value.ty.as_value().and_then(Type::as_scalar);
-        let takes = |arguments: &[CallArgument<'_>]| {
-            op.info().signatures.iter().any(|signature| {
-                let Some(order) = argument_order(signature, arguments) else { return false };
-                let ordered: SmallVec<[&TypedExpr; 4]> = order.iter().map(|&i| &arguments[i].value).collect();
-                operand_types(signature, &ordered).is_some_and(|types| signature.result_types(&types).is_some())
-            })
-        };
+        let takes = |arguments: &[CallArgument<'_>]| takes_arguments(op, arguments);
         let floats = [Scalar::F32, Scalar::F64];
         let to = arguments.iter().filter_map(scalar).find(|s| s.is_float()).unwrap_or(Scalar::F32);
         // An integer is tried last, because a float that becomes one loses its fraction.
@@ -415,6 +433,15 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             _ => None,
         }
     }
+}
+
+/// Returns true if an overload of an operation takes the arguments.
+fn takes_arguments(op: Op, arguments: &[CallArgument<'_>]) -> bool {
+    op.info().signatures.iter().any(|signature| {
+        let Some(order) = argument_order(signature, arguments) else { return false };
+        let ordered: SmallVec<[&TypedExpr; 4]> = order.iter().map(|&i| &arguments[i].value).collect();
+        operand_types(signature, &ordered).is_some_and(|types| signature.result_types(&types).is_some())
+    })
 }
 
 /// True if an expression gives a value that no variable or element has.

@@ -12,7 +12,10 @@ use ruff_python_ast as ast;
 
 impl FunctionChecker<'_, '_, '_> {
     fn differs(&mut self, span: Span, message: &str, help: &str) {
-        self.report(Diagnostic::warning(Code::DiffersFromPython, span, message).help(help));
+        // Readers of `.loom` do not take it for Python.
+        if !self.unit.is_loom() {
+            self.report(Diagnostic::warning(Code::DiffersFromPython, span, message).help(help));
+        }
     }
 
     /// Warns of a binary operator.

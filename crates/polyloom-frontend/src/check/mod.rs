@@ -235,18 +235,20 @@ impl<'o> KernelCompilation<'o> {
         self.diagnostics.extend(errors.map(|error| report::error_of(file, error)));
     }
 
+    /// A diagnostic in the words of the language of its file.
+    pub(crate) fn in_words_of_its_file(&self, diagnostic: Diagnostic) -> Diagnostic {
+        let loom = self.files.iter().find(|(_, file)| *file == diagnostic.span.file).and_then(|(unit, _)| unit.loom());
+        match loom {
+            Some(loom) => in_loom(diagnostic, &loom.renamed),
+            None => diagnostic,
+        }
+    }
+
     /// The diagnostics in the order of the text, each once, because instances of one function repeat each other's.
     pub(crate) fn take_diagnostics(&mut self) -> Vec<Diagnostic> {
         let reported = std::mem::take(&mut self.diagnostics);
-        let in_words_of_its_file = |diagnostic: Diagnostic| {
-            let loom =
-                self.files.iter().find(|(_, file)| *file == diagnostic.span.file).and_then(|(unit, _)| unit.loom());
-            match loom {
-                Some(loom) => in_loom(diagnostic, &loom.renamed),
-                None => diagnostic,
-            }
-        };
-        let mut diagnostics: Vec<Diagnostic> = reported.into_iter().map(in_words_of_its_file).collect();
+        let mut diagnostics: Vec<Diagnostic> =
+            reported.into_iter().map(|diagnostic| self.in_words_of_its_file(diagnostic)).collect();
         let key = |span: Span| (span.file, span.start, span.end);
         diagnostics.sort_by_key(|d| key(d.span));
         let mut seen = FxHashSet::default();

@@ -113,6 +113,11 @@ impl Polynomial {
         renamed
     }
 
+    /// The terms: the names that are multiplied, and the coefficient.
+    pub(super) fn terms(&self) -> impl Iterator<Item = (&[String], i64)> {
+        self.0.iter().map(|(names, coefficient)| (&names[..], *coefficient))
+    }
+
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().flatten().map(String::as_str)
     }

@@ -4,8 +4,8 @@
 //! an error with a reason where the loops are something else.
 
 use super::syntax::{
-    BinaryOp, Block, CompareOp, Expr, ExprKind, ForLoop, FunctionItem, Stmt, StmtKind, expressions_of, walk_block,
-    walk_expr,
+    BinaryOp, Block, CompareOp, Expr, ExprKind, ForLoop, FunctionItem, Stmt, StmtKind, expressions_of, same_text,
+    walk_block, walk_expr,
 };
 use ruff_text_size::TextRange;
 use rustc_hash::FxHashSet;
@@ -64,6 +64,13 @@ fn product(expr: &Expr) -> Option<(&Expr, &Expr)> {
         ExprKind::Binary(BinaryOp::Mul, left, right) => Some((left, right)),
         _ => None,
     }
+}
+
+/// The factors of `fma(a, b, sum)`.
+fn fused_product<'e>(expr: &'e Expr, sum: &Expr) -> Option<(&'e Expr, &'e Expr)> {
+    let ExprKind::Call { function, arguments, .. } = &expr.kind else { return None };
+    let [a, b, c] = &arguments[..] else { return None };
+    (function.as_name() == Some("fma") && same_text(&c.value, sum)).then_some((&a.value, &b.value))
 }
 
 impl<'a> LoopForms<'a> {
@@ -201,13 +208,18 @@ impl<'a> LoopForms<'a> {
         };
         let depth = &inner.indices[0].name.name;
         let update = inner.body.statements.iter().find_map(|statement| match &statement.kind {
-            StmtKind::Update { target, op: BinaryOp::Add, value } => Some((target, value)),
+            StmtKind::Update { target, op: BinaryOp::Add, value } => Some((target, value, product(value))),
+            StmtKind::Assign { targets, value } => {
+                let [target] = &targets[..] else { return None };
+                Some((target, value, Some(fused_product(value, target)?)))
+            }
             _ => None,
         });
-        let Some((sum, value)) = update else {
-            return refuse(inner.header, format!("the loop over `{depth}` adds up nothing with `+=`"));
+        let Some((sum, value, factors)) = update else {
+            let message = format!("the loop over `{depth}` adds up nothing with `+=`, or by `sum = fma(a, b, sum)`");
+            return refuse(inner.header, message);
         };
-        let factors = product(value).and_then(|(left, right)| match (&left.kind, &right.kind) {
+        let factors = factors.and_then(|(left, right)| match (&left.kind, &right.kind) {
             (ExprKind::Index(_, left), ExprKind::Index(_, right)) => Some((left, right)),
             _ => None,
         });

@@ -30,22 +30,25 @@ pub(super) struct Collision {
 }
 
 /// An access to an element.
-struct ElementAccess {
-    array: String,
+pub(super) struct ElementAccess {
+    pub(super) array: String,
     /// One for each axis; `None` for one that no polynomial is.
-    subscripts: Vec<Option<Polynomial>>,
-    is_write: bool,
-    range: TextRange,
+    pub(super) subscripts: Vec<Option<Polynomial>>,
+    pub(super) is_write: bool,
+    pub(super) range: TextRange,
     /// The loops around it inside the parallel one.
-    loops: Vec<IndexRange>,
+    pub(super) loops: Vec<IndexRange>,
 }
 
 /// The values of an index.
 #[derive(Clone)]
-struct IndexRange {
-    name: String,
+pub(super) struct IndexRange {
+    /// The name in polynomials, which no other index has.
+    pub(super) name: String,
+    /// The place where the loop names it.
+    pub(super) place: TextRange,
     /// The least and the greatest, if they are known.
-    bounds: Option<(Polynomial, Polynomial)>,
+    pub(super) bounds: Option<(Polynomial, Polynomial)>,
     /// The value before which it ends.
     end: Option<Polynomial>,
 }
@@ -77,8 +80,8 @@ struct AccessCollector<'a> {
     n_indices: usize,
 }
 
-/// Finds two iterations of a parallel loop that meet, if it is not proved that there are none.
-pub(super) fn collision(parallel: &ForLoop, text: &str, around: &LoopSurroundings<'_>) -> Option<Collision> {
+/// The indices of a parallel loop, and the elements that its iterations access.
+pub(super) fn accesses_of(parallel: &ForLoop, around: &LoopSurroundings<'_>) -> (Vec<IndexRange>, Vec<ElementAccess>) {
     let mut collector = AccessCollector {
         around,
         accesses: Vec::new(),
@@ -94,7 +97,12 @@ pub(super) fn collision(parallel: &ForLoop, text: &str, around: &LoopSurrounding
         indices.push(range);
     }
     collector.block(&parallel.body);
-    let accesses = collector.accesses;
+    (indices, collector.accesses)
+}
+
+/// Finds two iterations of a parallel loop that meet, if it is not proved that there are none.
+pub(super) fn collision(parallel: &ForLoop, text: &str, around: &LoopSurroundings<'_>) -> Option<Collision> {
+    let (indices, accesses) = accesses_of(parallel, around);
     let written: FxHashSet<&str> =
         accesses.iter().filter(|access| access.is_write).map(|access| access.array.as_str()).collect();
     let compared: Vec<&ElementAccess> =
@@ -157,7 +165,8 @@ impl<'a> AccessCollector<'a> {
         let last =
             end.as_ref().map(|end| if index.is_inclusive { end.clone() } else { end.minus(&Polynomial::constant(1)) });
         let bounds = start.zip(last).filter(|_| is_up);
-        IndexRange { name: format!("{name}#{}", self.n_indices), bounds, end: end.filter(|_| is_up) }
+        let name = format!("{name}#{}", self.n_indices);
+        IndexRange { name, place: index.name.range, bounds, end: end.filter(|_| is_up) }
     }
 
     fn block(&mut self, block: &Block) {
@@ -358,6 +367,7 @@ impl IterationMeeting<'_> {
         let primed = |name: &str| varies(name).then(|| format!("{name}'"));
         let prime = |range: &IndexRange| IndexRange {
             name: format!("{}'", range.name),
+            place: range.place,
             bounds: range.bounds.as_ref().map(|(least, most)| (least.renamed(&primed), most.renamed(&primed))),
             end: range.end.as_ref().map(|end| end.renamed(&primed)),
         };

@@ -4,6 +4,7 @@
 //! depends on the shapes of the arguments alone, and on integers among these, so that [`LoomProgram::bind`] can work out
 //! all of it before anything runs, and say which shapes disagree.
 
+use polyloom_ir::FloatMode;
 use std::sync::Arc;
 
 /// Launches of one program beyond this are not bound.
@@ -22,6 +23,9 @@ pub struct LoomProgram {
     pub params: Vec<ProgramParam>,
     /// Its results, which callers allocate, in order.
     pub results: Vec<ProgramParam>,
+    /// Arrays of its own, which live as long as a call: scratch arrays, and one element for each variable that a loop sets and a
+    /// later one reads.
+    pub scratch: Vec<ProgramParam>,
     /// The names that stand for extents, in an order in which each depends on those before it.
     pub symbols: Vec<ShapeSymbol>,
     /// Holds what runs, in order.
@@ -30,6 +34,27 @@ pub struct LoomProgram {
     pub device: Option<DevicePreference>,
     /// The kind that `@kernel` asserts.
     pub kind: Option<Arc<str>>,
+    /// The product that it is, if it is one of matrices and says so by `@kernel(matmul)`.
+    pub product: Option<MatrixProduct>,
+}
+
+/// A program that multiplies two matrices and does nothing else: element `[i, j]` of its result is the sum over `k` of
+/// `left[i, k] * right[k, j]` in ascending order, from 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MatrixProduct {
+    /// The number of the parameter that is the left factor.
+    pub left: usize,
+    /// That of the right factor.
+    pub right: usize,
+    /// True if each term rounds once, by `fma`.
+    pub is_fused: bool,
+}
+
+impl MatrixProduct {
+    /// Returns true if a chain of fused multiply-adds may compute it, which rounds once a term.
+    pub fn may_fuse(self, mode: FloatMode) -> bool {
+        self.is_fused || mode != FloatMode::Strict
+    }
 }
 
 /// A preference for a device.
@@ -70,7 +95,12 @@ pub enum ProgramStage {
         function: usize,
         /// The grid. `None` for one that the caller chooses.
         extents: Option<Vec<Extent>>,
-        /// Counters of the loops around it, which it takes after parameters and results.
+        /// The results that it takes after the parameters, by their numbers: all but those that it neither names nor knows the
+        /// type of.
+        results: Vec<usize>,
+        /// The scratch arrays that it takes after these, by their numbers.
+        scratch: Vec<usize>,
+        /// Counters of the loops around it, which it takes after these.
         counters: Vec<Arc<str>>,
     },
     /// Stages that run in order, several times.
@@ -144,6 +174,8 @@ pub enum ShapeArgument {
 pub struct BoundProgram {
     /// The shapes of the results.
     pub results: Vec<Vec<u64>>,
+    /// The shapes of the scratch arrays, which begin with zeros.
+    pub scratch: Vec<Vec<u64>>,
     /// Holds what is launched, in order.
     pub launches: Vec<BoundStage>,
 }
@@ -155,7 +187,11 @@ pub struct BoundStage {
     pub function: usize,
     /// The grid. `None` for one that the caller chooses.
     pub dim: Option<Vec<u64>>,
-    /// The counters that it takes after parameters and results.
+    /// The results that it takes after the parameters, by their numbers.
+    pub results: Vec<usize>,
+    /// The scratch arrays that it takes after these, by their numbers.
+    pub scratch: Vec<usize>,
+    /// The counters that it takes after these.
     pub counters: Vec<i32>,
 }
 
@@ -236,16 +272,15 @@ impl LoomProgram {
                 }
             }
         }
-        let mut results = Vec::with_capacity(self.results.len());
-        for result in &self.results {
-            let extents = result.extents.iter().flatten().flatten();
-            let shape =
-                extents.map(|extent| scope.extent(extent, &result.name)).collect::<Result<Vec<u64>, String>>()?;
-            results.push(shape);
-        }
+        let shape = |array: &ProgramParam| {
+            let extents = array.extents.iter().flatten().flatten();
+            extents.map(|extent| scope.extent(extent, &array.name)).collect::<Result<Vec<u64>, String>>()
+        };
+        let results = self.results.iter().map(shape).collect::<Result<_, _>>()?;
+        let scratch = self.scratch.iter().map(shape).collect::<Result<_, _>>()?;
         let mut launches = Vec::new();
         scope.launches(&self.stages, &mut launches)?;
-        Ok(BoundProgram { results, launches })
+        Ok(BoundProgram { results, scratch, launches })
     }
 }
 
@@ -291,7 +326,7 @@ impl ExtentScope<'_> {
     fn launches(&mut self, stages: &[ProgramStage], launches: &mut Vec<BoundStage>) -> Result<(), String> {
         for stage in stages {
             match stage {
-                ProgramStage::Launch { function, extents, counters } => {
+                ProgramStage::Launch { function, extents, results, scratch, counters } => {
                     let grid = |extents: &Vec<Extent>| {
                         let extents = extents.iter().map(|extent| Ok(self.evaluate(extent)?.max(0).unsigned_abs()));
                         extents.collect::<Result<Vec<u64>, String>>()
@@ -309,7 +344,8 @@ impl ExtentScope<'_> {
                         return Err(format!("`{}` runs more than {MAX_LAUNCHES} loops in order", self.program.name));
                     }
                     if dim.as_ref().is_none_or(|dim| !dim.contains(&0)) {
-                        launches.push(BoundStage { function: *function, dim, counters });
+                        let (function, results, scratch) = (*function, results.clone(), scratch.clone());
+                        launches.push(BoundStage { function, dim, results, scratch, counters });
                     }
                 }
                 ProgramStage::Serial { counter, start, end, step, stages } => {

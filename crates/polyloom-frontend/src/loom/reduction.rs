@@ -1,14 +1,16 @@
-//! `reduce for`: loops whose iterations meet in elements, which they combine by one operator.
+//! `reduce for` and `scan for`: loops whose iterations meet in elements, which they combine by one operator.
 //!
 //! Such a loop gives what its iterations give in order. Here it becomes loops that need no word for that, before anything
 //! else is worked out: where the elements are integers that an operator combines to the same in any order, updates become
 //! atomic; otherwise the indices that choose an element stay parallel, and the others run in order inside. Where no index
-//! chooses, the loop runs in one thread.
+//! chooses, the loop runs in one thread. A scan also stores what has been combined so far, so that nothing in it is atomic; one
+//! of integers runs part by part (`scan.rs`).
 
 use super::parse::SyntaxError;
+use super::scan::IntegerScan;
 use super::syntax::{
     Argument, BinaryOp, Block, Expr, ExprKind, ForLoop, FunctionItem, FunctionKeyword, Item, LoomFile, LoopIndex, Stmt,
-    StmtKind, TypeArgument, asks_for_thread, blocks_of, expressions_of, same_text, walk_block, walk_expr,
+    StmtKind, TypeArgument, TypeExpr, asks_for_thread, blocks_of, expressions_of, same_text, walk_block, walk_expr,
 };
 use polyloom_ir::Code;
 use ruff_text_size::TextRange;
@@ -25,9 +27,10 @@ pub(super) fn rewrite(file: &mut LoomFile) -> Vec<SyntaxError> {
     for item in &mut file.items {
         let Item::Function(function) = item else { continue };
         let integers = integer_arrays(function);
+        let scan = IntegerScan::new(function);
         let is_launched = function.keyword != FunctionKeyword::Fn
             && !asks_for_thread(&function.body, &|name| functions.contains(name));
-        let mut rewriter = ReductionRewriter { integers, errors: &mut errors };
+        let mut rewriter = ReductionRewriter { integers, scan, errors: &mut errors };
         rewriter.block(&mut function.body, is_launched);
     }
     errors
@@ -39,18 +42,26 @@ fn integer_arrays(function: &FunctionItem) -> FxHashSet<String> {
         TypeArgument::Value(value) => matches!(value.as_name(), Some("i32" | "u32" | "i64" | "u64")),
         TypeArgument::Type(_) => false,
     };
-    let params = function.params.iter().chain(&function.results).filter(|param| {
-        let ty = param.ty.as_ref();
-        ty.is_some_and(|ty| {
-            matches!(&ty.path[..], [only] if only.name == "array") && ty.arguments.first().is_some_and(is_integer)
-        })
-    });
-    params.map(|param| param.name.name.clone()).collect()
+    let is_array = |ty: &TypeExpr| {
+        matches!(&ty.path[..], [only] if only.name == "array") && ty.arguments.first().is_some_and(is_integer)
+    };
+    let params =
+        function.params.iter().chain(&function.results).filter(|param| param.ty.as_ref().is_some_and(is_array));
+    let mut arrays: FxHashSet<String> = params.map(|param| param.name.name.clone()).collect();
+    // Scratch arrays.
+    for statement in &function.body.statements {
+        if let StmtKind::Declare { targets, ty: Some(ty), .. } = &statement.kind
+            && is_array(ty)
+        {
+            arrays.extend(targets.iter().map(|target| target.name.clone()));
+        }
+    }
+    arrays
 }
 
 /// An operator that combines values.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum CombiningOp {
+pub(super) enum CombiningOp {
     Binary(BinaryOp),
     Min,
     Max,
@@ -73,10 +84,10 @@ impl CombiningOp {
 }
 
 /// A statement that combines a value with an element or a variable.
-struct CombinedUpdate<'a> {
-    target: &'a Expr,
-    op: CombiningOp,
-    value: &'a Expr,
+pub(super) struct CombinedUpdate<'a> {
+    pub(super) target: &'a Expr,
+    pub(super) op: CombiningOp,
+    pub(super) value: &'a Expr,
 }
 
 impl CombinedUpdate<'_> {
@@ -90,7 +101,7 @@ impl CombinedUpdate<'_> {
 }
 
 /// Reads `t += v` and its like, and `t = min(t, v)` or `t = max(v, t)`.
-fn combined(statement: &Stmt) -> Option<CombinedUpdate<'_>> {
+pub(super) fn combined(statement: &Stmt) -> Option<CombinedUpdate<'_>> {
     match &statement.kind {
         StmtKind::Update { target, op, value } => Some(CombinedUpdate { target, op: CombiningOp::Binary(*op), value }),
         StmtKind::Assign { targets, value } => {
@@ -115,6 +126,7 @@ fn combined(statement: &Stmt) -> Option<CombinedUpdate<'_>> {
 
 struct ReductionRewriter<'e> {
     integers: FxHashSet<String>,
+    scan: IntegerScan,
     errors: &'e mut Vec<SyntaxError>,
 }
 
@@ -126,18 +138,33 @@ impl ReductionRewriter<'_> {
 
     /// Rewrites the reductions of a block. `is_outermost` says that its loops are launched.
     fn block(&mut self, block: &mut Block, is_outermost: bool) {
-        for statement in &mut block.statements {
+        let mut at = 0;
+        while at < block.statements.len() {
+            let n_made = self.statement(block, at, is_outermost);
+            at += n_made;
+        }
+    }
+
+    /// Rewrites a statement, and gives the number of statements that stand for it.
+    fn statement(&mut self, block: &mut Block, at: usize, is_outermost: bool) -> usize {
+        let statement = &mut block.statements[at];
+        {
             match &mut statement.kind {
                 StmtKind::For(inner) => {
                     let reduces = inner.reduce.take();
                     self.block(&mut inner.body, is_outermost && inner.is_serial);
-                    let Some(word) = reduces else { continue };
-                    if !self.check(inner, word) {
-                        continue;
+                    let Some(word) = reduces else { return 1 };
+                    if !self.check(inner, word) || !is_outermost {
+                        return 1;
                     }
-                    if is_outermost {
-                        self.rewrite(inner);
+                    if inner.is_scan
+                        && let Some(parts) = self.scan.in_parts(inner)
+                    {
+                        let n_parts = parts.len();
+                        block.statements.splice(at..=at, parts);
+                        return n_parts;
                     }
+                    self.rewrite(inner);
                 }
                 StmtKind::If { branches, otherwise } => {
                     branches.iter_mut().for_each(|(_, inner)| self.block(inner, is_outermost));
@@ -147,12 +174,26 @@ impl ReductionRewriter<'_> {
                 _ => {}
             }
         }
+        1
     }
 
     /// Reports what keeps a loop from being a reduction.
     fn check(&mut self, inner: &ForLoop, word: TextRange) -> bool {
         let mut n_combined = 0;
         walk_block(&inner.body, &mut |statement| n_combined += usize::from(combined(statement).is_some()));
+        if inner.is_scan {
+            let mut stores = false;
+            walk_block(&inner.body, &mut |statement| {
+                if let StmtKind::Assign { targets, .. } = &statement.kind {
+                    stores |= targets.iter().any(|target| !matches!(target.kind, ExprKind::Name(_)));
+                }
+            });
+            if n_combined == 0 || !stores {
+                let help = "combine values and store what they are so far: `s += x[i]` and `y[i] = s`";
+                self.error(word, "this loop is no scan", help);
+                return false;
+            }
+        }
         if n_combined == 0 {
             let help =
                 "combine values: `s[i] += x`, or `s[i] = max(s[i], x)`; a loop that only assigns is a plain `for`";
@@ -168,7 +209,7 @@ impl ReductionRewriter<'_> {
     }
 
     fn rewrite(&mut self, inner: &mut ForLoop) {
-        let atomic = self.atomic_arrays(&inner.body);
+        let atomic = if inner.is_scan { FxHashSet::default() } else { self.atomic_arrays(&inner.body) };
         let choosing = choosing_indices(inner, &atomic);
         let (parallel, in_order): (Vec<LoopIndex>, Vec<LoopIndex>) =
             std::mem::take(&mut inner.indices).into_iter().partition(|index| choosing.contains(&index.name.name));
@@ -185,8 +226,15 @@ impl ReductionRewriter<'_> {
         }
         let body = std::mem::take(&mut inner.body);
         let header = inner.header;
-        let ordered =
-            ForLoop { annotations: Vec::new(), is_serial: false, reduce: None, indices: in_order, body, header };
+        let ordered = ForLoop {
+            annotations: Vec::new(),
+            is_serial: false,
+            reduce: None,
+            is_scan: false,
+            indices: in_order,
+            body,
+            header,
+        };
         inner.body.statements.push(Stmt { kind: StmtKind::For(ordered), range: header });
     }
 

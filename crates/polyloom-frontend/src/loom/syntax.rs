@@ -13,7 +13,7 @@ pub(crate) struct LoomFile {
     pub(crate) layout: Vec<(u32, u32)>,
     /// The brackets `<` and `>` of types.
     pub(crate) angles: Vec<u32>,
-    /// Names that are words of the language where they stand: `step`, `reduce`.
+    /// Names that are words of the language where they stand: `step`, `reduce`, `scan`.
     pub(crate) words: Vec<u32>,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Param {
 }
 
 /// `@name` or `@name(arguments)`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Annotation {
     pub(crate) name: Ident,
     pub(crate) arguments: Vec<Argument>,
@@ -130,20 +130,20 @@ pub(crate) enum TypeArgument {
 }
 
 /// Statements between braces, or after a colon.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Block {
     pub(crate) statements: Vec<Stmt>,
 }
 
 /// A statement.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Stmt {
     pub(crate) kind: StmtKind,
     pub(crate) range: TextRange,
 }
 
 /// Describes what a statement does.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum StmtKind {
     /// `let` and `var`.
     Declare {
@@ -181,13 +181,15 @@ pub(crate) enum StmtKind {
 }
 
 /// `for i in a..b, j in c..d step s`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ForLoop {
     pub(crate) annotations: Vec<Annotation>,
     /// True after `serial`.
     pub(crate) is_serial: bool,
-    /// The place of `reduce`, if the loop begins with it.
+    /// The place of `reduce` or `scan`, if the loop begins with it.
     pub(crate) reduce: Option<TextRange>,
+    /// True after `scan`.
+    pub(crate) is_scan: bool,
     pub(crate) indices: Vec<LoopIndex>,
     pub(crate) body: Block,
     /// The place of `for` and its indices.
@@ -195,7 +197,7 @@ pub(crate) struct ForLoop {
 }
 
 /// One index of a loop, which runs from `start` and ends before `end`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LoopIndex {
     pub(crate) name: Ident,
     pub(crate) start: Expr,

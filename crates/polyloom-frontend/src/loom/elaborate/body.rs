@@ -4,6 +4,7 @@
 //! messages say it as the text does.
 
 use super::FileElaboration;
+use super::staged::StagedAccess;
 use crate::loom::python_nodes as node;
 use crate::loom::syntax::{
     Argument, BinaryOp, Block, CompareOp, Expr, ExprKind, ForLoop, Ident, Stmt, StmtKind, UnaryOp,
@@ -11,7 +12,7 @@ use crate::loom::syntax::{
 use crate::loom::types;
 use polyloom_ir::Code;
 use ruff_python_ast::{self as ast, ExprContext, Identifier};
-use ruff_text_size::TextRange;
+use ruff_text_size::{TextRange, TextSize};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Describes what a name of a function is.
@@ -23,12 +24,14 @@ pub(super) enum LocalKind {
     Param,
     Reference,
     Extent,
+    /// Set by statements outside the parallel loop.
+    Outer,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct LocalName {
     /// The name in the nodes.
-    node: String,
+    pub(super) node: String,
     kind: LocalKind,
     range: TextRange,
 }
@@ -57,6 +60,12 @@ pub(super) struct BodyElaboration<'e, 'a> {
     loops: Vec<usize>,
     /// Names of variables that statements outside this loop set.
     outside: FxHashMap<String, TextRange>,
+    /// The types of variables that later stages name, by where they are declared.
+    pub(super) kept: FxHashMap<TextRange, ast::Expr>,
+    /// Accesses to arrays that the block has staged, by where they begin.
+    pub(super) staged: FxHashMap<TextSize, StagedAccess>,
+    /// The name of what says that the thread has an iteration, while threads without one compute along.
+    pub(super) guard: Option<String>,
 }
 
 impl<'e, 'a> BodyElaboration<'e, 'a> {
@@ -66,7 +75,9 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
         outside: FxHashMap<String, TextRange>,
     ) -> BodyElaboration<'e, 'a> {
         let scopes = vec![FxHashMap::default()];
-        BodyElaboration { file, context, scopes, used: FxHashSet::default(), loops: Vec::new(), outside }
+        let (used, loops, staged) = (FxHashSet::default(), Vec::new(), FxHashMap::default());
+        let kept = FxHashMap::default();
+        BodyElaboration { file, context, scopes, used, loops, outside, kept, staged, guard: None }
     }
 
     fn error(&mut self, code: Code, range: TextRange, message: impl Into<String>, help: impl Into<String>) {
@@ -111,7 +122,19 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
         node
     }
 
-    fn scoped<T>(&mut self, run: impl FnOnce(&mut Self) -> T) -> T {
+    /// A name that the text does not have, for a value that the nodes need.
+    pub(super) fn fresh(&mut self, wanted: &str) -> String {
+        let mut node = wanted.to_owned();
+        let mut n = 1;
+        while self.used.contains(&node) || self.file.globals.contains(node.as_str()) || self.find(&node).is_some() {
+            n += 1;
+            node = format!("{wanted}_{n}");
+        }
+        self.used.insert(node.clone());
+        node
+    }
+
+    pub(super) fn scoped<T>(&mut self, run: impl FnOnce(&mut Self) -> T) -> T {
         self.scopes.push(FxHashMap::default());
         let made = run(self);
         self.scopes.pop();
@@ -141,6 +164,13 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
     }
 
     pub(super) fn statement(&mut self, statement: &Stmt, out: &mut Vec<ast::Stmt>) {
+        match self.guard.take() {
+            Some(inside) => self.guarded(statement, inside, out),
+            None => self.plain_statement(statement, out),
+        }
+    }
+
+    pub(super) fn plain_statement(&mut self, statement: &Stmt, out: &mut Vec<ast::Stmt>) {
         let range = statement.range;
         match &statement.kind {
             StmtKind::Declare { is_var, targets, ty, value } => {
@@ -170,7 +200,7 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
                 let otherwise = otherwise.as_ref().map(|block| self.body(block, range));
                 out.extend(node::branch(branches, otherwise, range));
             }
-            StmtKind::For(inner) => out.extend(self.for_loop(inner, range)),
+            StmtKind::For(inner) => out.extend(self.for_loop(inner, None, range)),
             StmtKind::While { cond, body } => {
                 let cond = self.expr(cond);
                 self.loops.push(1);
@@ -253,7 +283,14 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
     ) {
         // The value is read before the names mean something new.
         let value = value.map(|value| self.expr(value));
+        if let Some(ty) = ty.filter(|ty| FileElaboration::extents_of_type(ty).is_some() && value.is_none()) {
+            let help = "write `let t = zeros(shape=4, dtype=f32)` for one of constant extents that belongs to the thread; arrays of a \
+                        kernel are declared outside its loops";
+            self.error(Code::Unsupported, ty.range, "an array is declared here by its type", help);
+            return;
+        }
         let annotation = ty.map(|ty| self.file.type_node(ty, false));
+        let annotation = annotation.or_else(|| self.kept.get(&targets.first()?.range).cloned());
         let kind = if is_var { LocalKind::Var } else { LocalKind::Let };
         let mut names: Vec<ast::Expr> =
             targets.iter().map(|target| node::target(&self.declare(target, kind), target.range)).collect();
@@ -312,15 +349,12 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
                         format!("`{name}` is the extent of an array and keeps its value"),
                         "use a `var` of another name".to_owned(),
                     ),
+                    Some(LocalKind::Outer) => {
+                        self.assigned_outside(name, range);
+                        return None;
+                    }
                     None if self.outside.contains_key(name) => {
-                        let message = format!("`{name}` is a variable outside the parallel loop");
-                        let help = "declare it in the loop; or write `reduce for` to combine what iterations give, or `serial for`"
-                            .to_owned();
-                        let outside = self.outside.get(name).copied();
-                        self.error(Code::Collision, range, message, help);
-                        if let (Some(outside), Some(error)) = (outside, self.file.made.errors.last_mut()) {
-                            error.label = Some((outside, "it is declared here".to_owned()));
-                        }
+                        self.assigned_outside(name, range);
                         return None;
                     }
                     None if self.file.globals.contains(name.as_str()) => {
@@ -355,8 +389,24 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
         }
     }
 
-    /// A loop whose iterations run in order.
-    fn for_loop(&mut self, inner: &ForLoop, range: TextRange) -> Option<ast::Stmt> {
+    fn assigned_outside(&mut self, name: &str, range: TextRange) {
+        let message = format!("`{name}` is a variable outside the parallel loop");
+        let help =
+            "declare it in the loop; or write `reduce for` to combine what iterations give, or `serial for`".to_owned();
+        let outside = self.outside.get(name).copied();
+        self.error(Code::Collision, range, message, help);
+        if let (Some(outside), Some(error)) = (outside, self.file.made.errors.last_mut()) {
+            error.label = Some((outside, "it is declared here".to_owned()));
+        }
+    }
+
+    /// A loop whose iterations run in order. `iterations` stands for the range of the first index.
+    pub(super) fn for_loop(
+        &mut self,
+        inner: &ForLoop,
+        mut iterations: Option<ast::Expr>,
+        range: TextRange,
+    ) -> Option<ast::Stmt> {
         for annotation in &inner.annotations {
             self.file.check_loop_annotation(annotation);
         }
@@ -365,7 +415,7 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
             let mut headers = Vec::new();
             for index in &inner.indices {
                 // Bounds may name the indices before.
-                let iter = body.range(index);
+                let iter = iterations.take().unwrap_or_else(|| body.range(index));
                 let counter = node::target(&body.declare(&index.name, LocalKind::Index), index.name.range);
                 headers.push((counter, iter));
             }
@@ -404,6 +454,9 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
             ExprKind::Name(name) => self.name(name, range),
             ExprKind::Member(of, member) => node::attribute(self.expr(of), &member.name, member.range),
             ExprKind::Index(of, indices) => {
+                if let Some(element) = self.staged_element(expr) {
+                    return element;
+                }
                 let of = self.expr(of);
                 let mut parts: Vec<ast::Expr> = indices.iter().map(|index| self.expr(index)).collect();
                 let slice = match (parts.len(), indices.first(), indices.last()) {
@@ -455,7 +508,7 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
         }
     }
 
-    fn name(&mut self, name: &str, range: TextRange) -> ast::Expr {
+    pub(super) fn name(&mut self, name: &str, range: TextRange) -> ast::Expr {
         if let Some(found) = self.find(name) {
             return node::name(&found.node.clone(), range);
         }

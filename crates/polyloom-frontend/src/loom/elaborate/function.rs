@@ -1,10 +1,12 @@
 //! Elaborates functions, kernels and computations: parameters, results, shapes and annotations.
 
 use super::body::{BodyContext, BodyElaboration};
-use super::stages::{StageGuard, begin_with_extents, count_stages, declare_params, keyword};
+use super::carried::{ScratchMemory, carried_names};
+use super::stages::{StageGuard, begin_with_extents, declare_params, keyword};
 use super::{ElaboratedFunction, FileElaboration, identifier, name_of};
 use crate::function_info::FunctionRole;
 use crate::loom::kind;
+use crate::loom::product::product_of;
 use crate::loom::program::{DevicePreference, Extent, ExtentOp, LoomProgram, ProgramParam, ShapeSymbol};
 use crate::loom::python_nodes as node;
 use crate::loom::syntax::{
@@ -34,6 +36,10 @@ pub(super) struct ProgramElaboration<'e, 'a> {
     pub(super) locals: Vec<(Arc<str>, Extent)>,
     /// The `let` statements outside loops so far, which every stage begins with if it names them.
     pub(super) lets: Vec<&'a Stmt>,
+    /// Scratch arrays, and memory of variables that several stages name.
+    pub(super) scratch: Vec<ScratchMemory>,
+    /// Names of variables outside loops that several stages name.
+    pub(super) carried: FxHashSet<String>,
     /// Variables that statements outside loops declare.
     pub(super) outside: FxHashMap<String, TextRange>,
     /// The conditions around, on which the next stages run.
@@ -190,6 +196,8 @@ impl<'a> FileElaboration<'a> {
             integers,
             locals: Vec::new(),
             lets: Vec::new(),
+            scratch: Vec::new(),
+            carried: carried_names(&function.body),
             outside: FxHashMap::default(),
             guards: Vec::new(),
             counters: Vec::new(),
@@ -203,14 +211,16 @@ impl<'a> FileElaboration<'a> {
         let stages = match is_thread {
             true => vec![program.thread_stage(&generics)],
             false => {
-                program.has_one_stage = count_stages(&function.body.statements) <= 1;
+                let n_stages = program.count_stages(&function.body.statements, &mut FxHashSet::default());
+                program.has_one_stage = n_stages <= 1;
                 let mut stages = Vec::new();
                 program.stages(&function.body.statements, &generics, &mut stages);
                 stages
             }
         };
+        let scratch = program.scratch_params();
         let ProgramElaboration { results, symbols, .. } = program;
-        let results = results
+        let results: Vec<ProgramParam> = results
             .into_iter()
             .map(|result| ProgramParam {
                 name: result.name.name.as_str().into(),
@@ -226,16 +236,20 @@ impl<'a> FileElaboration<'a> {
             let help = format!("remove `@kernel({})`, which changes no result, or write the loops as that", kind.0);
             self.error(Code::BrokenPromise, range.unwrap_or(kind.1), message, help);
         }
+        let is_matmul = kind.as_ref().is_some_and(|(kind, _)| kind == "matmul");
+        let product = if is_matmul { product_of(function, &results, &symbols) } else { None };
         self.made.programs.push(LoomProgram {
             name: name.name.as_str().into(),
             is_compute: function.keyword == FunctionKeyword::Compute,
             doc: function.doc.clone(),
             params,
             results,
+            scratch,
             symbols,
             stages,
             device,
             kind: kind.map(|(kind, _)| kind.as_str().into()),
+            product,
         });
     }
 

@@ -6,18 +6,19 @@
 //! that callers allocate.
 
 mod body;
+mod carried;
 mod extents;
 mod function;
+mod staged;
 mod stages;
 mod structure;
 
-use super::parallel::{LoopSurroundings, collision};
+use super::parallel::Collision;
 use super::parse::SyntaxError;
 use super::program::LoomProgram;
 use super::python_nodes as node;
 use super::syntax::{
-    Expr, ExprKind, ForLoop, FunctionItem, FunctionKeyword, Ident, Import, Item, LoomFile, StmtKind, walk_block,
-    walk_expr,
+    Expr, ExprKind, FunctionItem, FunctionKeyword, Ident, Import, Item, LoomFile, StmtKind, walk_block, walk_expr,
 };
 use super::types;
 use crate::function_info::FunctionRole;
@@ -232,9 +233,8 @@ impl<'a> FileElaboration<'a> {
         is_type || package_members().binary_search(&name).is_ok()
     }
 
-    /// Reports an iteration that meets another, if a parallel loop is not proved to have none.
-    fn check_iterations(&mut self, parallel: &ForLoop, around: &LoopSurroundings<'_>) {
-        let Some(found) = collision(parallel, self.text, around) else { return };
+    /// Reports an iteration that meets another.
+    fn report_collision(&mut self, found: Collision) {
         let help = "write each element in one iteration alone; or write `reduce for` to combine what iterations give, \
                     `s[i] += x`, or `serial for` to run them in order";
         self.error(Code::Collision, found.range, found.message, help);

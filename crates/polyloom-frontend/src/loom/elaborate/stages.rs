@@ -4,19 +4,22 @@
 //! such loops becomes several launches in order; statements between them run in one thread.
 
 use super::body::{BodyContext, BodyElaboration, LocalKind};
+use super::carried::{ScratchMemory, ScratchType};
 use super::function::ProgramElaboration;
+use super::staged::staged_iteration;
 use super::{ElaboratedFunction, identifier};
 use crate::function_info::FunctionRole;
-use crate::loom::parallel::LoopSurroundings;
+use crate::loom::parallel::{LoopSurroundings, collision};
 use crate::loom::program::{Extent, ExtentOp, ProgramStage, ShapeSymbol};
 use crate::loom::python_nodes as node;
+use crate::loom::staging::{self, StagedArray, StagingPlan};
 use crate::loom::syntax::{
     Annotation, Block, Expr, ExprKind, ForLoop, FunctionItem, Ident, Param, Stmt, StmtKind, asks_for_thread, blocks_of,
     expressions_of, walk_block, walk_expr,
 };
 use polyloom_ir::{Code, KernelKind, MAX_DIMS};
 use ruff_python_ast::{self as ast, ExprContext, Identifier};
-use ruff_text_size::TextRange;
+use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
@@ -34,12 +37,14 @@ impl<'a> ProgramElaboration<'_, 'a> {
                 context: BodyContext::Thread,
                 statements: function.body.statements.iter().collect(),
                 parallel: None,
+                staging: None,
             },
             function.keyword_range.start().to_u32(),
             &function.annotations.iter().collect::<Vec<_>>(),
             generics,
         );
-        ProgramStage::Launch { function: made, extents: None, counters: Vec::new() }
+        let StageFunction { function, results, scratch } = made;
+        ProgramStage::Launch { function, extents: None, results, scratch, counters: Vec::new() }
     }
 
     /// The stages of statements that stand outside parallel loops.
@@ -53,6 +58,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
         let mut once: Vec<&'a Stmt> = Vec::new();
         for statement in statements {
             match &statement.kind {
+                StmtKind::Declare { .. } if self.scratch_array(statement) => {}
                 StmtKind::Declare { is_var: false, targets, value: Some(value), .. } if self.is_uniform(value) => {
                     self.lets.push(statement);
                     if let ([target], Some(extent)) = (&targets[..], self.extent(value)) {
@@ -78,6 +84,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
                 }
                 _ => {
                     if let StmtKind::Declare { targets, .. } = &statement.kind {
+                        self.carry(statement);
                         self.outside.extend(targets.iter().map(|target| (target.name.clone(), target.range)));
                     }
                     once.push(statement);
@@ -115,6 +122,39 @@ impl<'a> ProgramElaboration<'_, 'a> {
         self.guards.truncate(n_guards);
     }
 
+    /// The number of functions that statements become. `varying` has the names of variables outside loops.
+    pub(super) fn count_stages(&self, statements: &'a [Stmt], varying: &mut FxHashSet<&'a str>) -> usize {
+        let (mut n, mut is_once) = (0, false);
+        for statement in statements {
+            match &statement.kind {
+                StmtKind::Declare { is_var: false, value: Some(value), .. }
+                    if self.is_uniform(value) && !names_any(value, varying) => {}
+                StmtKind::Declare { ty: Some(ty), .. } if super::FileElaboration::extents_of_type(ty).is_some() => {}
+                StmtKind::For(inner) if !inner.is_serial => {
+                    n += 1;
+                    is_once = false;
+                }
+                StmtKind::For(inner) if has_parallel(&inner.body) => {
+                    n += self.count_stages(&inner.body.statements, varying);
+                    is_once = false;
+                }
+                StmtKind::If { .. } if blocks_of(statement).into_iter().any(has_parallel) => {
+                    let blocks = blocks_of(statement).into_iter();
+                    n += blocks.map(|block| self.count_stages(&block.statements, varying)).sum::<usize>();
+                    is_once = false;
+                }
+                _ => {
+                    if let StmtKind::Declare { targets, .. } = &statement.kind {
+                        varying.extend(targets.iter().map(|target| target.name.as_str()));
+                    }
+                    n += usize::from(!is_once);
+                    is_once = true;
+                }
+            }
+        }
+        n
+    }
+
     /// Returns true for a value that is the same in all iterations and reads no element.
     fn is_uniform(&self, value: &Expr) -> bool {
         let mut is_uniform = true;
@@ -141,6 +181,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
             |param: &Param| param.ty.as_ref().is_none_or(|ty| matches!(&ty.path[..], [only] if only.name == "array"));
         let mut params = self.function.params.iter().chain(&self.function.results);
         params.any(|param| param.name.name == name && is_array(param))
+            || self.scratch.iter().any(|memory| memory.variable.is_none() && memory.name.name == name)
             || self.results.iter().any(|result| result.name.name == name)
     }
 
@@ -150,14 +191,15 @@ impl<'a> ProgramElaboration<'_, 'a> {
         let start = first.range.start().to_u32();
         let statements = std::mem::take(once);
         let annotations: Vec<&Annotation> = self.function.annotations.iter().collect();
-        let made = self.stage_function(
-            StageBody { context: BodyContext::Once, statements, parallel: None },
+        let StageFunction { function, results, scratch } = self.stage_function(
+            StageBody { context: BodyContext::Once, statements, parallel: None, staging: None },
             start,
             &annotations,
             generics,
         );
         let counters = self.counters.iter().map(|counter| counter.name.as_str().into()).collect();
-        stages.push(ProgramStage::Launch { function: made, extents: Some(vec![Extent::Constant(1)]), counters });
+        let extents = Some(vec![Extent::Constant(1)]);
+        stages.push(ProgramStage::Launch { function, extents, results, scratch, counters });
     }
 
     fn serial(&mut self, inner: &'a ForLoop, generics: &[(Arc<str>, Vec<usize>)], stages: &mut Vec<ProgramStage>) {
@@ -240,27 +282,119 @@ impl<'a> ProgramElaboration<'_, 'a> {
             extents.push(Extent::op(ExtentOp::Steps, Extent::op(ExtentOp::Sub, end, start), step));
         }
         self.check_parallel(inner);
+        let staging = self.staging(inner);
+        if let Some(plan) = &staging {
+            // A launch of whole blocks, one after another: as many as cover the loop.
+            let mut n_threads = Extent::Constant(plan.sizes.iter().map(|size| i64::from(*size)).product());
+            for (extent, size) in extents.drain(..).zip(&plan.sizes) {
+                let n_blocks = Extent::op(ExtentOp::Steps, extent, Extent::Constant((*size).into()));
+                n_threads = Extent::op(ExtentOp::Mul, n_blocks, n_threads);
+            }
+            extents.push(n_threads);
+        }
         let annotations: Vec<&Annotation> = self.function.annotations.iter().chain(&inner.annotations).collect();
         for annotation in &inner.annotations {
             if !super::structure::ANNOTATIONS.contains(&annotation.name.name.as_str()) {
                 self.file.unknown_annotation(annotation);
             }
         }
-        let made = self.stage_function(
+        let StageFunction { function, results, scratch } = self.stage_function(
             StageBody {
                 context: BodyContext::Iteration,
                 statements: inner.body.statements.iter().collect(),
                 parallel: Some(inner),
+                staging,
             },
             statement.range.start().to_u32(),
             &annotations,
             generics,
         );
         let counters = self.counters.iter().map(|counter| counter.name.as_str().into()).collect();
-        Some(ProgramStage::Launch { function: made, extents: Some(extents), counters })
+        Some(ProgramStage::Launch { function, extents: Some(extents), results, scratch, counters })
+    }
+
+    /// The tiles of the arrays that `@shared` names at a loop or at the kernel; `None` if there are none, or an error.
+    fn staging(&mut self, inner: &'a ForLoop) -> Option<StagingPlan> {
+        let function = self.function;
+        let mut arrays: Vec<StagedArray<'a>> = Vec::new();
+        for (annotation, is_required) in inner
+            .annotations
+            .iter()
+            .map(|annotation| (annotation, true))
+            .chain(function.annotations.iter().map(|annotation| (annotation, false)))
+            .filter(|(annotation, _)| annotation.name.name == "shared")
+        {
+            for argument in &annotation.arguments {
+                let Some(name) = argument.value.as_name().filter(|name| self.is_array(name)) else { continue };
+                if arrays.iter().all(|array| array.name != name) {
+                    let n_axes = self.axes_of(name);
+                    arrays.push(StagedArray { name, range: argument.value.range, n_axes, is_required });
+                }
+            }
+        }
+        let first = arrays.first()?.range;
+        let mut of_block =
+            inner.annotations.iter().chain(&function.annotations).filter(|each| each.name.name == "workgroup");
+        let sizes = match of_block.next() {
+            None => match inner.indices.len() {
+                1 => vec![256],
+                2 => vec![16, 16],
+                _ => vec![4, 8, 8],
+            },
+            Some(workgroup) => {
+                let sizes = workgroup.arguments.iter().map(|argument| match self.extent(&argument.value) {
+                    Some(Extent::Constant(size)) => u32::try_from(size).ok().filter(|size| *size > 0),
+                    _ => None,
+                });
+                match sizes.collect::<Option<Vec<u32>>>() {
+                    Some(sizes) if sizes.len() == inner.indices.len() => sizes,
+                    _ => {
+                        let n = inner.indices.len();
+                        let message = format!("`@shared` stages tiles of {n} indices, and this says other sizes");
+                        let sizes = if n == 1 { "256".to_owned() } else { vec!["16"; n].join(", ") };
+                        let help = format!("write a positive constant for each index: `@workgroup({sizes})`");
+                        self.error(Code::BadDecorator, workgroup.range, message, help);
+                        return None;
+                    }
+                }
+            }
+        };
+        if inner.indices.len() > 3 {
+            let help = "write the last ones as loops in it, or remove `@shared`";
+            self.error(Code::Limit, first, "blocks have at most three indices", help);
+            return None;
+        }
+        if let Some(step) = inner.indices.iter().find_map(|index| index.step.as_ref()) {
+            let help = "count by 1 and multiply the index, or remove `@shared`";
+            self.error(Code::BadDecorator, step.range, "a step of a loop whose blocks stage tiles", help);
+            return None;
+        }
+        let planned = self.with_surroundings(|around, _| staging::plan(inner, &arrays, sizes, around));
+        planned.unwrap_or_else(|refused| {
+            self.error(Code::BadDecorator, refused.range, refused.message, refused.help);
+            if let Some(error) = self.file.made.errors.last_mut().filter(|_| refused.range != first) {
+                error.label = Some((first, "staged by this".to_owned()));
+            }
+            None
+        })
+    }
+
+    /// The number of axes of a parameter, if it is known.
+    fn axes_of(&self, name: &str) -> Option<usize> {
+        let mut params = self.function.params.iter().chain(&self.function.results);
+        let param = params.find(|param| param.name.name == name)?;
+        param.ty.as_ref().and_then(super::FileElaboration::extents_of_type).map(|extents| extents.len())
     }
 
     fn check_parallel(&mut self, inner: &'a ForLoop) {
+        let found = self.with_surroundings(|around, text| collision(inner, text, around));
+        if let Some(found) = found {
+            self.file.report_collision(found);
+        }
+    }
+
+    /// Runs what asks about names around a parallel loop, with the text of the file.
+    fn with_surroundings<T>(&mut self, run: impl FnOnce(&LoopSurroundings<'_>, &str) -> T) -> T {
         let function = self.function;
         let scalars: FxHashSet<&str> = function
             .params
@@ -271,7 +405,10 @@ impl<'a> ProgramElaboration<'_, 'a> {
             })
             .map(|param| param.name.name.as_str())
             .collect();
-        let results: FxHashSet<String> = self.results.iter().map(|result| result.name.name.clone()).collect();
+        let mut results: FxHashSet<String> = self.results.iter().map(|result| result.name.name.clone()).collect();
+        let (variables, arrays): (Vec<&ScratchMemory>, Vec<&ScratchMemory>) =
+            self.scratch.iter().partition(|memory| memory.variable.is_some());
+        results.extend(arrays.iter().map(|array| array.name.name.clone()));
         let is_array = |name: &str| {
             results.contains(name)
                 || function.params.iter().any(|param| param.name.name == name) && !scalars.contains(name)
@@ -281,25 +418,24 @@ impl<'a> ProgramElaboration<'_, 'a> {
         uniform.extend(self.locals.iter().map(|(name, _)| name.to_string()));
         uniform.extend(self.counters.iter().map(|counter| counter.name.clone()));
         uniform.extend(self.file.constants.keys().map(|name| (*name).to_owned()));
-        let writes = self.file.made.writes.clone();
-        self.file.check_iterations(
-            inner,
-            &LoopSurroundings {
-                is_array: &is_array,
-                is_uniform: &|name| uniform.contains(name),
-                writes_of: &|name| writes.get(name).cloned(),
-            },
-        );
+        uniform.extend(variables.iter().map(|variable| variable.name.name.clone()));
+        let writes = &self.file.made.writes;
+        let around = LoopSurroundings {
+            is_array: &is_array,
+            is_uniform: &|name| uniform.contains(name),
+            writes_of: &|name| writes.get(name).cloned(),
+        };
+        run(&around, self.file.text)
     }
 
-    /// Makes the function of a stage, and gives its index.
+    /// Makes the function of a stage.
     fn stage_function(
         &mut self,
         stage: StageBody<'a>,
         start: u32,
         annotations: &[&Annotation],
         generics: &[(Arc<str>, Vec<usize>)],
-    ) -> usize {
+    ) -> StageFunction {
         self.n_stages += 1;
         let function = self.function;
         let mut name = self.name.name.clone();
@@ -319,8 +455,30 @@ impl<'a> ProgramElaboration<'_, 'a> {
             };
             params.push((identifier(&param.name), Some(annotation)));
         }
-        let mut inferred = Vec::new();
-        for result in &self.results {
+        let mut asked = bounds_of_header(stage.parallel);
+        if stage.staging.is_some() {
+            asked.extend(
+                stage.parallel.into_iter().flat_map(|parallel| parallel.indices.iter().map(|index| &index.end)),
+            );
+        }
+        asked.extend(self.guards.iter().map(|guard| guard.cond));
+        let needed = needed_lets(&self.lets, &stage.statements, &asked);
+        let whole: Vec<&'a Stmt> = needed.iter().chain(&stage.statements).copied().collect();
+        let mut names = FxHashSet::default();
+        names_in(whole.iter().copied(), &mut names);
+        names_in_declarations(&stage.statements, &mut names);
+        names_of(&asked, &mut names);
+        let scratch = match stage.context {
+            BodyContext::Thread => Vec::new(),
+            _ => self.needed_scratch(&names),
+        };
+        let (mut inferred, mut results_taken) = (Vec::new(), Vec::new());
+        for (number, result) in self.results.iter().enumerate() {
+            // What is stored there says its type, so that a stage without it takes none.
+            if result.declared.is_none() && !names.contains(result.name.name.as_str()) {
+                continue;
+            }
+            results_taken.push(number);
             let annotation = match result.declared.and_then(|declared| declared.ty.as_ref()) {
                 Some(ty) => self.file.type_node(ty, true),
                 None => {
@@ -330,40 +488,118 @@ impl<'a> ProgramElaboration<'_, 'a> {
             };
             params.push((identifier(&result.name), Some(annotation)));
         }
+        let mut generics = generics.to_vec();
+        for at in &scratch {
+            let memory = &self.scratch[*at];
+            let index = params.len();
+            let range = memory.name.range;
+            let variable = match &memory.ty {
+                ScratchType::Written(ty) => ty.path.first().map(|first| first.name.clone()),
+                ty => ty.variable(),
+            };
+            match generics.iter_mut().find(|(name, _)| variable.as_deref() == Some(&**name)) {
+                Some((_, params)) => params.push(index),
+                None => {
+                    if let (Some(variable), ScratchType::ElementsOf(param)) = (variable, &memory.ty)
+                        && let Some(of) = function.params.iter().position(|known| known.name.name == *param)
+                    {
+                        generics.push((variable.as_str().into(), vec![of, index]));
+                    }
+                }
+            }
+            let annotation = memory.ty.array_node(self.file, memory.extents.len(), range);
+            params.push((Identifier::new(&*memory.param(), range), Some(annotation)));
+        }
         for counter in &self.counters {
             params.push((identifier(counter), Some(node::member("int32", counter.range))));
         }
-        let keywords = self.decorator_keywords(annotations, stage.context);
-        let results: Vec<Ident> = self.results.iter().map(|result| result.name.clone()).collect();
+        let mut keywords = self.decorator_keywords(annotations, stage.context);
+        if let Some(plan) = &stage.staging {
+            // Threads of a block follow each other along the last index. Nothing that threads do together is elementwise.
+            let is_other = |text: &str| !matches!(text, "workgroup_size" | "kind");
+            keywords.retain(|(keyword, _)| is_other(keyword.as_str()));
+            let sizes = plan.sizes.iter().rev().map(|size| node::int((*size).into(), at)).collect();
+            keywords.push(keyword("workgroup_size", node::tuple(sizes, at, ExprContext::Load), at));
+        }
+        let results: Vec<Ident> = results_taken.iter().map(|number| self.results[*number].name.clone()).collect();
         // Variables of statements that run once are their own.
         let outside = match stage.context {
             BodyContext::Once => FxHashMap::default(),
             _ => self.outside.clone(),
         };
+        let kept: FxHashMap<TextRange, ast::Expr> = scratch
+            .iter()
+            .filter(|at| self.scratch[**at].variable.is_some())
+            .map(|at| {
+                let ScratchMemory { name, ty, .. } = &self.scratch[*at];
+                let annotation = match ty.variable() {
+                    Some(variable) => node::name(&variable, name.range),
+                    None => ty.value_node(self.file, name.range),
+                };
+                (name.range, annotation)
+            })
+            .collect();
         let mut body = BodyElaboration::new(self.file, stage.context, outside);
+        body.kept = kept;
         declare_params(&mut body, function, &results);
+        for at in &scratch {
+            let memory = &self.scratch[*at];
+            match memory.variable {
+                None => _ = body.declare(&memory.name, LocalKind::Param),
+                Some(_) => _ = body.fresh(&memory.param()),
+            }
+        }
         for counter in &self.counters {
             body.declare(counter, LocalKind::Index);
         }
         let statements = stage.statements;
         let mut made = Vec::new();
-        let mut asked = bounds_of_header(stage.parallel);
-        asked.extend(self.guards.iter().map(|guard| guard.cond));
-        let needed = needed_lets(&self.lets, &statements, &asked);
-        let whole: Vec<&Stmt> = needed.iter().chain(&statements).copied().collect();
         begin_with_extents_of(&mut body, &self.symbols, &whole, &asked, at, &mut made);
         needed.iter().for_each(|statement| body.statement(statement, &mut made));
-        for StageGuard { cond, holds } in &self.guards {
+        let kept: Vec<&ScratchMemory> =
+            scratch.iter().map(|at| &self.scratch[*at]).filter(|memory| memory.variable.is_some()).collect();
+        let mut stored: Vec<&ScratchMemory> = Vec::new();
+        for memory in kept {
+            let is_declared = is_declared_in(&statements, memory.name.range);
+            let is_once = stage.context == BodyContext::Once;
+            if is_once && (is_declared || is_assigned_in(&statements, &memory.name.name)) {
+                stored.push(memory);
+            }
+            if !is_declared {
+                let kind = if is_once { memory.variable.unwrap_or(LocalKind::Let) } else { LocalKind::Outer };
+                let target = body.declare(&memory.name, kind);
+                made.push(node::assign(node::target(&target, at), memory.element(at, ExprContext::Load), at));
+            }
+        }
+        // All threads of a block come to its barriers, or none of them.
+        let conditions = stage.staging.iter().flat_map(|_| &self.guards).map(|guard| {
+            let value = body.expr(guard.cond);
+            if guard.holds { value } else { node::unary(ast::UnaryOp::Not, value, guard.cond.range) }
+        });
+        let mut conditions: Vec<ast::Expr> = conditions.collect();
+        for StageGuard { cond, holds } in self.guards.iter().filter(|_| stage.staging.is_none()) {
             let value = body.expr(cond);
             let ends = if *holds { node::unary(ast::UnaryOp::Not, value, cond.range) } else { value };
             made.extend(node::branch(vec![(ends, vec![node::return_value(None, cond.range)])], None, cond.range));
         }
-        if let Some(parallel) = stage.parallel {
+        if let (Some(parallel), Some(plan)) = (stage.parallel, &stage.staging) {
+            let mut staged = Vec::new();
+            staged_iteration(&mut body, parallel, plan, &mut staged);
+            while let Some(condition) = conditions.pop() {
+                let range = condition.range();
+                staged = node::branch(vec![(condition, staged)], None, range).into_iter().collect();
+            }
+            made.extend(staged);
+        } else if let Some(parallel) = stage.parallel {
             thread_indices(&mut body, parallel, &mut made);
             // The indices are in a scope around the body, so that the body may not declare them again by accident.
             made.extend(body.block(&parallel.body));
         } else {
             statements.iter().for_each(|statement| body.statement(statement, &mut made));
+        }
+        for memory in stored {
+            let value = body.name(&memory.name.name, memory.name.range);
+            made.push(node::assign(memory.element(memory.name.range, ExprContext::Store), value, memory.name.range));
         }
         if made.is_empty() {
             made.push(node::pass(range));
@@ -377,16 +613,9 @@ impl<'a> ProgramElaboration<'_, 'a> {
             body: made,
             range,
         };
-        self.file.add_function(
-            node,
-            ElaboratedFunction {
-                name: name.as_str().into(),
-                role: FunctionRole::Kernel,
-                start,
-                generics: generics.to_vec(),
-                inferred,
-            },
-        )
+        let made =
+            ElaboratedFunction { name: name.as_str().into(), role: FunctionRole::Kernel, start, generics, inferred };
+        StageFunction { function: self.file.add_function(node, made), results: results_taken, scratch }
     }
 
     /// Returns what the annotations say to the compiler, as arguments of the decorator.
@@ -454,7 +683,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
                 }
                 "shared" => {
                     for argument in &annotation.arguments {
-                        let is_array = argument.value.as_name().is_some_and(|name| self.is_param(name));
+                        let is_array = argument.value.as_name().is_some_and(|name| self.is_array(name));
                         if !is_array {
                             let help = "name arrays that the loops read: `@shared(A, B)`";
                             let at = argument.value.range;
@@ -480,11 +709,20 @@ pub(super) struct StageGuard<'a> {
     holds: bool,
 }
 
+/// The function of a stage, with what it takes after the parameters: results and scratch memory, by their numbers.
+struct StageFunction {
+    function: usize,
+    results: Vec<usize>,
+    scratch: Vec<usize>,
+}
+
 /// The statements of a stage.
 struct StageBody<'a> {
     context: BodyContext,
     statements: Vec<&'a Stmt>,
     parallel: Option<&'a ForLoop>,
+    /// The tiles that blocks stage.
+    staging: Option<StagingPlan>,
 }
 
 pub(super) fn keyword(name: &str, value: ast::Expr, range: TextRange) -> (Identifier, ast::Expr) {
@@ -518,6 +756,38 @@ fn names_in<'a>(statements: impl Iterator<Item = &'a Stmt>, names: &mut FxHashSe
         visit(statement);
         blocks_of(statement).into_iter().for_each(|block| walk_block(block, &mut visit));
     }
+}
+
+/// The names that statements declare, which may be kept for later stages.
+fn names_in_declarations<'a>(statements: &[&'a Stmt], names: &mut FxHashSet<&'a str>) {
+    for statement in statements {
+        if let StmtKind::Declare { targets, .. } = &statement.kind {
+            names.extend(targets.iter().map(|target| target.name.as_str()));
+        }
+    }
+}
+
+/// Returns true if one of the statements declares the name at this place.
+fn is_declared_in(statements: &[&Stmt], range: TextRange) -> bool {
+    statements.iter().any(|statement| match &statement.kind {
+        StmtKind::Declare { targets, .. } => targets.iter().any(|target| target.range == range),
+        _ => false,
+    })
+}
+
+/// Returns true if statements assign to a variable of this name.
+fn is_assigned_in(statements: &[&Stmt], name: &str) -> bool {
+    let mut is_assigned = false;
+    let mut visit = |statement: &Stmt| match &statement.kind {
+        StmtKind::Assign { targets, .. } => is_assigned |= targets.iter().any(|target| target.as_name() == Some(name)),
+        StmtKind::Update { target, .. } => is_assigned |= target.as_name() == Some(name),
+        _ => {}
+    };
+    for statement in statements {
+        visit(statement);
+        blocks_of(statement).into_iter().for_each(|block| walk_block(block, &mut visit));
+    }
+    is_assigned
 }
 
 /// The bounds that an iteration asks: the end of a grid is that of the launch.
@@ -620,36 +890,16 @@ fn thread_indices(body: &mut BodyElaboration<'_, '_>, parallel: &ForLoop, out: &
 }
 
 /// Returns true if a block has a parallel loop outside loops that are none.
-fn has_parallel(block: &Block) -> bool {
+pub(super) fn has_parallel(block: &Block) -> bool {
     block.statements.iter().any(|statement| match &statement.kind {
         StmtKind::For(inner) => !inner.is_serial || has_parallel(&inner.body),
         _ => blocks_of(statement).into_iter().any(has_parallel),
     })
 }
 
-/// The number of functions that statements become.
-pub(super) fn count_stages(statements: &[Stmt]) -> usize {
-    let (mut n, mut is_once) = (0, false);
-    for statement in statements {
-        match &statement.kind {
-            StmtKind::Declare { is_var: false, .. } => {}
-            StmtKind::For(inner) if !inner.is_serial => {
-                n += 1;
-                is_once = false;
-            }
-            StmtKind::For(inner) if has_parallel(&inner.body) => {
-                n += count_stages(&inner.body.statements);
-                is_once = false;
-            }
-            StmtKind::If { .. } if blocks_of(statement).into_iter().any(has_parallel) => {
-                n += blocks_of(statement).into_iter().map(|block| count_stages(&block.statements)).sum::<usize>();
-                is_once = false;
-            }
-            _ => {
-                n += usize::from(!is_once);
-                is_once = true;
-            }
-        }
-    }
-    n
+/// Returns true if an expression names one of these.
+fn names_any(value: &Expr, names: &FxHashSet<&str>) -> bool {
+    let mut found = false;
+    walk_expr(value, &mut |part| found |= part.as_name().is_some_and(|name| names.contains(name)));
+    found
 }

@@ -222,7 +222,7 @@ impl FileElaboration<'_> {
 }
 
 /// The names of `a.b.c`.
-fn path_of(expr: &Expr) -> Option<Vec<crate::loom::syntax::Ident>> {
+pub(super) fn path_of(expr: &Expr) -> Option<Vec<crate::loom::syntax::Ident>> {
     match &expr.kind {
         ExprKind::Name(name) => Some(vec![crate::loom::syntax::Ident { name: name.clone(), range: expr.range }]),
         ExprKind::Member(of, member) => {

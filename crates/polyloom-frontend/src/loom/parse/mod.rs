@@ -377,7 +377,7 @@ impl<'a> Parser<'a> {
             TokenKind::Symbol("=") => "compare with `==`; assign on a line of its own",
             TokenKind::Keyword(Keyword::If) => "write `if c then a else b` to choose a value",
             TokenKind::Symbol("&&" | "||" | "!") => "write `and`, `or` and `not`",
-            TokenKind::Keyword(Keyword::For) => "write `for`, `serial for` or `reduce for`",
+            TokenKind::Keyword(Keyword::For) => "write `for`, `serial for`, `reduce for` or `scan for`",
             TokenKind::Name if self.at > 0 && self.tokens[self.at - 1].kind == TokenKind::Name => {
                 "declare variables by `let` and `var`: `var x = 0.0`, `var x: f32`"
             }

@@ -37,7 +37,7 @@ impl Parser<'_> {
         self.statement_start = self.at;
         let word = match self.kind() {
             TokenKind::Keyword(word) => Some(word),
-            // `reduce` is a word of the language before `for` alone.
+            // `reduce` and `scan` are words of the language before `for` alone.
             TokenKind::Name if self.is_reduction() => Some(Keyword::For),
             _ => None,
         };
@@ -88,7 +88,10 @@ impl Parser<'_> {
         }
         let ty = self.take(":").and_then(|_| self.type_expr());
         let value = self.take("=").map(|_| self.value());
-        if value.is_none() && !is_var {
+        // An array is declared by its type alone, and its elements are set later.
+        let is_array = ty.as_ref().is_some_and(|ty| matches!(&ty.path[..], [only] if only.name == "array"));
+        if value.is_none() && is_array {
+        } else if value.is_none() && !is_var {
             self.expected("`=` and a value", "`let` gives a name a value: `let x = 0.0`");
         } else if value.is_none() && ty.is_none() {
             self.expected("`=` and a value, or `:` and a type,", "write `var x = 0.0` or `var x: f32`");
@@ -148,13 +151,14 @@ impl Parser<'_> {
         let next = self.ahead(1);
         next.kind == TokenKind::Keyword(Keyword::For)
             && !next.begins_line
-            && self.text_of(self.token().range) == "reduce"
+            && matches!(self.text_of(self.token().range), "reduce" | "scan")
     }
 
     fn for_loop(&mut self, annotations: Vec<Annotation>, header: usize) -> StmtKind {
         let start = self.token().range;
         let is_serial = self.is_keyword(Keyword::Serial);
         let reduce = self.is_reduction().then_some(start);
+        let is_scan = reduce.is_some() && self.text_of(start) == "scan";
         if reduce.is_some() {
             self.bump_word();
         } else if is_serial {
@@ -201,7 +205,7 @@ impl Parser<'_> {
         if indices.is_empty() {
             return StmtKind::If { branches: Vec::new(), otherwise: Some(Block { statements: body.statements }) };
         }
-        StmtKind::For(ForLoop { annotations, is_serial, reduce, indices, body, header: range })
+        StmtKind::For(ForLoop { annotations, is_serial, reduce, is_scan, indices, body, header: range })
     }
 
     pub(super) fn annotations(&mut self) -> Vec<Annotation> {

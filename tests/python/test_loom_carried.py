@@ -1,0 +1,260 @@
+"""Variables that one loop sets and a later one reads, scratch arrays, and scans."""
+
+import numpy as np
+import polyloom as loom
+import pytest
+
+RANDOM = np.random.default_rng(7)
+
+
+def on_both(program, *args):
+    """The results on the CPU, after the simulator has given the same bits."""
+    here = program(*args, device="cpu")
+    there = program(*args, device="sim:0")
+    for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (here, there)), strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    return here
+
+
+def only(text):
+    (program,) = loom.loom_module(text)
+    return program
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_sum_is_read_by_the_next_loop(dtype):
+    program = only("""
+        compute normalised(x) {
+            var total = 0.0
+            reduce for i in 0..n { total += x[i] * x[i] }
+            let size = sqrt(total)
+            for i in 0..n { out[i] = x[i] / size }
+        }
+    """)
+    x = RANDOM.random(100).astype(dtype)
+    out = on_both(program, x)
+    assert out.dtype == dtype
+    total = dtype(0)
+    for value in x:
+        total += value * value
+    np.testing.assert_array_equal(out, x / np.sqrt(total))
+
+
+def test_mean_and_variance_of_typed_arrays():
+    program = only("""
+        kernel standardised<T: Float>(x: array<T, n>) -> y: array<T, n> {
+            var mean = T(0.0)
+            reduce for i in 0..n { mean += x[i] }
+            mean /= T(n)
+            var spread: T = 0.0
+            reduce for i in 0..n {
+                let d = x[i] - mean
+                spread += d * d
+            }
+            for i in 0..n { y[i] = (x[i] - mean) / sqrt(spread / T(n)) }
+        }
+    """)
+    x = RANDOM.random(64)
+    np.testing.assert_allclose(on_both(program, x), (x - x.mean()) / x.std(), rtol=1e-12)
+
+
+def test_variables_are_kept_from_step_to_step():
+    program = only("""
+        kernel steps(x: array<f32, n>, steps: i32) -> y: array<f32, n>, time: array<f32, 1> {
+            var t: f32 = 0.5
+            for i in 0..n { y[i] = x[i] }
+            serial for s in 0..steps {
+                for i in 0..n { y[i] = y[i] + t }
+                t *= 2.0
+            }
+            time[0] = t
+        }
+    """)
+    y, time = on_both(program, np.zeros(3, np.float32), 4)
+    np.testing.assert_array_equal(y, np.full(3, 0.5 + 1 + 2 + 4, np.float32))
+    assert time[0] == 8
+
+
+def test_positions_and_vectors_are_kept():
+    program = only("""
+        kernel centred(p: array<vec3, n>, first: i32) -> y: array<vec3, n> {
+            var middle: vec3
+            var start = vec3(0.0, 0.0, 0.0)
+            reduce for i in 0..n { middle += p[i] }
+            start = p[first] * 0.0
+            for i in 0..n { y[i] = p[i] - middle / f32(n) + start }
+        }
+    """)
+    p = RANDOM.random((10, 3)).astype(np.float32)
+    points = loom.array(p, dtype=loom.vec3)
+    here = program(points, 0).numpy()
+    there = program(points.to("sim:0"), 0).numpy()
+    assert here.tobytes() == there.tobytes()
+    np.testing.assert_allclose(here, p - p.mean(axis=0), atol=1e-6)
+
+
+def test_scratch_arrays_are_no_results():
+    program = only("""
+        kernel smoothed(x: array<f32, n>, steps: i32) -> y: array<f32, n> {
+            let half = n / 2
+            var next: array<f32, n>
+            let pairs: array<i32, half, 2>
+            for i in 0..n { y[i] = x[i] }
+            serial for s in 0..steps {
+                for i in 1..n - 1 { next[i] = 0.5 * (y[i - 1] + y[i + 1]) }
+                for i in 1..n - 1 { y[i] = next[i] }
+            }
+            for i in 0..half, k in 0..2 { pairs[i, k] = 2 * i + k }
+            for i in 0..half { y[i] = y[i] + f32(pairs[i, 1]) * 0.0 }
+        }
+    """)
+    assert program.results == ["y"]
+    out = on_both(program, np.array([0, 0, 8, 0, 0], np.float32), 2)
+    np.testing.assert_array_equal(out, [0, 0, 4, 0, 0])
+
+
+def test_scratch_arrays_of_integers_are_reduced_in_parallel():
+    program = only("""
+        kernel rank(x: array<i32, n>) -> places: array<i32, n> {
+            var counts: array<i32, 16>
+            var starts: array<i32, 16>
+            reduce for i in 0..n { counts[x[i]] += 1 }
+            var before = 0
+            serial for b in 0..16 {
+                starts[b] = before
+                before += counts[b]
+            }
+            for i in 0..n { places[i] = starts[x[i]] }
+        }
+    """)
+    x = RANDOM.integers(0, 16, 200).astype(np.int32)
+    np.testing.assert_array_equal(on_both(program, x), np.searchsorted(np.sort(x), x))
+    assert "atomic_add" in program.kernels(x)[0].hir()
+
+
+def test_gradients_go_through_scratch_arrays_and_variables():
+    program = only("""
+        kernel mean_of_squares(x: array<f32, n>) -> y: array<f32, 1> {
+            var squares: array<f32, n>
+            var total = 0.0
+            for i in 0..n { squares[i] = x[i] * x[i] }
+            reduce for i in 0..n { total += squares[i] }
+            for i in 0..1 { y[i] = total / f32(n) }
+        }
+    """)
+    data = RANDOM.random(8).astype(np.float32)
+    x = loom.array(data, dtype=loom.float32, requires_grad=True)
+    y = loom.zeros(1, dtype=loom.float32, requires_grad=True)
+    tape = loom.Tape()
+    with tape:
+        program.launch(x, y)
+    y.grad = loom.array(np.ones(1, np.float32))
+    tape.backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * data / 8, rtol=1e-6)
+
+
+def test_mistakes_have_names():
+    def message(text):
+        with pytest.raises(loom.CompileError) as caught:
+            loom.loom_module(text)
+        return str(caught.value)
+
+    text = message("""
+        fn f<T>(x: T) -> T { return x }
+        kernel k(x: array<f32, n>) {
+            let v = f(x[0])
+            for i in 0..n { x[i] = v }
+        }
+    """)
+    assert "a later loop names `v`" in text and "write its type: `let v: f32 = …`" in text
+    text = message("""
+        kernel k(x: array<f32, n>) {
+            var total: f32 = 0.0
+            for i in 0..n { total += x[i] }
+            for i in 0..n { x[i] = total }
+        }
+    """)
+    assert "`total` is a variable outside the parallel loop" in text and "reduce for" in text
+    text = message("""
+        kernel k(x: array<f32, n>) {
+            var t: array<f32, m>
+            for i in 0..n { x[i] = t[i] }
+        }
+    """)
+    assert "nothing says how large `t` is along axis 0" in text
+    text = message("kernel k(x: array<f32, n>) { for i in 0..n { var t: array<f32, 4> } }")
+    assert "zeros(shape=4, dtype=f32)" in text
+
+
+INCLUSIVE = """
+    kernel scan(x: array<{0}, n>) -> y: array<{0}, n> {{
+        var s: {0} = {1}
+        scan for i in 0..n {{
+            s {2} x[i]
+            y[i] = s
+        }}
+    }}
+"""
+
+EXCLUSIVE = """
+    kernel scan(x: array<{0}, n>) -> y: array<{0}, n>, total: array<{0}, 1> {{
+        var s: {0} = {1}
+        scan for i in 0..n {{
+            y[i] = s
+            s {2} x[i]
+        }}
+        total[0] = s
+    }}
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 1000])
+@pytest.mark.parametrize(
+    ("op", "combine"), [("+=", np.add), ("^=", np.bitwise_xor), ("&=", np.bitwise_and), ("-=", None)]
+)
+def test_scans_of_integers_run_in_parts(op, combine, n):
+    x = RANDOM.integers(-1000, 1000, n).astype(np.int32)
+    sums = -np.add.accumulate(x) if combine is None else combine.accumulate(x)
+    first = 12345 if op in ("+=", "-=") else -1 if op == "&=" else 5
+    sums = (first + sums if op in ("+=", "-=") else combine(first, sums)).astype(np.int32) if n else sums
+    inclusive = only(INCLUSIVE.format("i32", first, op))
+    exclusive = only(EXCLUSIVE.format("i32", first, op))
+    assert len(inclusive.kernels(x)) == 4, "the first value, the parts, where they begin, and the iterations"
+    np.testing.assert_array_equal(on_both(inclusive, x), sums)
+    before, total = on_both(exclusive, x)
+    np.testing.assert_array_equal(before, np.concatenate([[first], sums[:-1]])[:n])
+    assert total[0] == (sums[-1] if n else first)
+
+
+def test_scans_of_floats_are_in_order():
+    x = RANDOM.random(300).astype(np.float32)
+    program = only(INCLUSIVE.format("f32", "0.0", "+="))
+    sums, s = [], np.float32(0)
+    for value in x:
+        s += value
+        sums.append(s)
+    np.testing.assert_array_equal(on_both(program, x), sums)
+
+
+def test_rows_are_scanned_in_parallel():
+    program = only("""
+        kernel rows(x: array<f64, m, n>) -> sums: array<f64, m>, y: array<f64, m, n> @kernel(scan) {
+            scan for i in 0..m, j in 0..n {
+                sums[i] += x[i, j]
+                y[i, j] = sums[i]
+            }
+        }
+    """)
+    x = RANDOM.random((6, 50))
+    sums, y = on_both(program, x)
+    np.testing.assert_array_equal(y, np.cumsum(x, axis=1))
+    np.testing.assert_array_equal(sums, y[:, -1])
+    launch = program.kernels(x)[0]
+    assert "for_range" in launch.hir()
+
+
+def test_what_is_no_scan_is_said():
+    with pytest.raises(loom.CompileError, match="this loop is no scan"):
+        only("kernel k(x: array<i32, n>) { var s = 0\n scan for i in 0..n { s += x[i] } }")
+    with pytest.raises(loom.CompileError, match="this loop is no scan"):
+        only("kernel k(x: array<i32, n>) { scan for i in 0..n { x[i] = 1 } }")
