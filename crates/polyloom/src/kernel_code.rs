@@ -4,6 +4,7 @@ use crate::backward::DerivativeMemo;
 use crate::device_code::DeviceKernels;
 use crate::kernel::Kernel;
 use crate::kernel_program::KernelProgram;
+use crate::tasks::KernelPart;
 use polyloom_codegen::{ArgFacts, CodeVariant};
 use polyloom_frontend::CompileError;
 use polyloom_ir::{Diagnostic, FloatMode, FuncId, Module};
@@ -31,6 +32,8 @@ pub(crate) struct KernelCode {
     launch_bounds: OnceLock<LaunchBounds>,
     /// Holds what decides whether its launches become one with others.
     fusion_facts: OnceLock<FusionFacts>,
+    /// The kernel that runs parts of its launches, if there is one.
+    part: OnceLock<Option<KernelPart>>,
     /// The kernel that takes leaves in place of structs.
     flat: OnceLock<Arc<Kernel>>,
     /// The kernel in the mode `strict`.
@@ -168,6 +171,11 @@ impl Kernel {
     /// at its barriers.
     pub fn is_interpreted(&self) -> bool {
         self.program.needs_blocks && self.as_code().is_ok_and(|kernel| kernel.source().blocks.is_none())
+    }
+
+    /// The kernel that runs parts of launches of this one; nothing if they cannot be run in parts.
+    pub(crate) fn part(&self) -> Option<&KernelPart> {
+        self.code.part.get_or_init(|| KernelPart::of(self)).as_ref()
     }
 
     /// This kernel with the parameters that its HIR has: in place of each struct, its leaves.
