@@ -60,10 +60,10 @@ _thread = _Thread()
 class tasks:  # noqa: N801 - it reads as a statement
     """Launches of this thread, in the body of a `with` statement, as tasks.
 
-    What each launch reads and writes says which others it has to wait for; arrays that overlap in memory count, whatever
-    names them. The others run at once, each on the device where it is done first by what was measured of its kernel and
-    of copies. Nothing has to be on the device: what a task needs is copied there, and what it writes is back in the
-    array's own memory when the body ends. Results have the bits that the launches give one after the other.
+    What each launch reads and writes says which others it has to wait for; arrays that overlap in memory count,
+    whatever names them. The others run at once, each on the device where it is done first by what was measured of its
+    kernel and of copies. Nothing has to be on the device: what a task needs is copied there, and what it writes is back
+    in the array's own memory when the body ends. Results have the bits that launches one after the other give.
 
     Tasks run when the body ends, or earlier if it reads or assigns elements of an array of the package, calls a fused
     function, or does something else that is no launch. NumPy arrays do not tell: do not read or write those that
@@ -72,16 +72,17 @@ class tasks:  # noqa: N801 - it reads as a statement
     Parameters
     ----------
     devices : sequence of str, optional
-        Where tasks may run; by default the CPU and all GPUs. A launch that names a device, or whose kernel does, runs there.
+        Where tasks may run; by default the CPU and all GPUs. A launch that names a device, or whose kernel does, runs
+        there.
     costs : callable, optional
-        Called with the name of a kernel, the number of its threads and a device, gives the seconds that it takes there, or None for
-        what measurements say.
+        Called with the name of a kernel, the number of its threads and a device, gives the seconds that it takes there,
+        or None for what measurements say.
 
     Raises
     ------
     LaunchError, DeviceError, …
-        What a task fails with, at the line of its launch, when the body ends or `wait` is called. Tasks that had begun are done then, and
-        what they wrote is in place.
+        What a task fails with, at the line of its launch, when the body ends or `wait` is called. Tasks that had begun
+        are done then, and what they wrote is in place.
 
     Examples
     --------
@@ -126,7 +127,9 @@ class tasks:  # noqa: N801 - it reads as a statement
         if _thread.active is not None:
             raise RuntimeError("launches of this thread are tasks already: end one `with loom.tasks()` before the next")
         if _graphs.is_capturing():
-            raise RuntimeError("this thread captures a graph, which takes its launches: end the capture before tasks begin")
+            raise RuntimeError(
+                "this thread captures a graph, which takes its launches: end the capture before tasks begin"
+            )
         _thread.active = self
         _native.set_task_graph(self._graph)
         return self
@@ -194,7 +197,8 @@ class tasks:  # noqa: N801 - it reads as a statement
         return f"{len(self._graph)} tasks have not run" if self._ran is None else str(self._ran)
 
     def __repr__(self) -> str:
-        return f"<tasks on {', '.join(self.devices)}: {len(self.timeline())} kernels and copies, {len(self._graph)} to run>"
+        on, n_ran, n_left = ", ".join(self.devices), len(self.timeline()), len(self._graph)
+        return f"<tasks on {on}: {n_ran} kernels and copies, {n_left} to run>"
 
 
 def _at_its_launch(error: BaseException, place: Any) -> BaseException:

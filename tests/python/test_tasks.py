@@ -1,8 +1,10 @@
 """Launches as tasks on the CPU and the simulator, against the same launches one after the other."""
 
 import random
+import runpy
 import traceback
 import xml.dom.minidom
+from pathlib import Path
 
 import numpy as np
 import polyloom as loom
@@ -330,7 +332,7 @@ def test_what_was_measured_decides():
 
     @loom.kernel
     def heavy(x: loom.array(dtype=float)):
-        s = float(0.0)
+        s = 0.0
         for k in range(200):
             s = s + loom.sin(float(k))
         x[loom.tid()] = s
@@ -341,3 +343,57 @@ def test_what_was_measured_decides():
             loom.launch(heavy, 256, [x])
     assert ran_on(t) == [("heavy", "cpu")]
     assert t.predicted_seconds < 0.5
+
+
+@loom.kernel
+def rows(a: loom.array2d(dtype=float), w: loom.array(dtype=float), b: loom.array2d(dtype=float), f: float):
+    i, j = loom.tid()
+    b[i, j] = a[i, j] * w[(i + 7 * j) % w.shape[0]] + f * float(i)
+
+
+@pytest.mark.parametrize("home", BOTH)
+def test_a_large_launch_is_split_over_both_devices(home):
+    rng = np.random.default_rng(3)
+    a, w = rng.random((21, 6), np.float32), rng.random(5, np.float32)
+    expected = np.ones((21, 8), np.float32)
+    loom.launch(rows, (21, 6), [a, w, expected[:, 1:7], 0.5])
+    b = loom.array(np.ones((21, 8), np.float32), device=home)
+    with loom.tasks(BOTH, costs=lambda *given: 1.0) as t:
+        loom.launch(rows, (21, 6), [a, w, b[:, 1:7], 0.5])
+    assert sorted(ran_on(t)) == [("rows", "cpu"), ("rows", "sim:0")], "columns of an array, cut between rows"
+    assert b.numpy().tobytes() == expected.tobytes()
+    c = loom.zeros((21, 6), device=home)
+    with loom.tasks(BOTH, costs=lambda *given: 1.0) as t:
+        loom.launch(rows, (21, 6), [a, w, c, 0.5])
+    assert sorted(ran_on(t)) == [("rows", "cpu"), ("rows", "sim:0")]
+    assert c.numpy().tobytes() == np.ascontiguousarray(expected[:, 1:7]).tobytes()
+    assert t.predicted_seconds == pytest.approx(0.524, abs=0.01), "11 of 21 rows take longer than 10"
+
+
+def test_launches_whose_threads_share_elements_are_not_split():
+    x, y = np.ones(64, np.float32), np.zeros(64, np.float32)
+    with loom.tasks(BOTH, costs=lambda *given: 1.0) as t:
+        loom.launch(checked, 1, [x, 3])
+        loom.launch(show, 0, [x])
+        loom.launch(reversed_by_block, inputs=[y], grid=1, block=64)
+    assert len(ran_on(t)) == 3
+
+
+def test_a_split_launch_has_uneven_parts_where_a_device_is_faster():
+    x = np.arange(1000, dtype=np.float32)
+    expected = x * np.float32(2.0) + np.float32(0.25)
+    with loom.tasks(BOTH, costs=lambda kernel, n, device: 1.0 if device == "cpu" else 3.0) as t:
+        loom.launch(scale, 1000, [x, 2.0])
+    assert len(ran_on(t)) == 2
+    assert {record.n_bytes for record in t.timeline() if record.is_copy} == {1000}, "a quarter of 4000 bytes"
+    assert x.tobytes() == expected.tobytes()
+
+
+def test_the_example_has_the_bits_of_one_device():
+    pipeline = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "tasks.py"))["pipeline"]
+    pictures = [np.random.default_rng(seed).random((12, 10), np.float32) for seed in (1, 2)]
+    expected = pipeline(pictures, 2)
+    with loom.tasks(BOTH, costs=lambda *given: 1e-3) as t:
+        found = pipeline(pictures, 2)
+    assert found.tobytes() == expected.tobytes()
+    assert {device for _, device in ran_on(t)} == set(BOTH)
