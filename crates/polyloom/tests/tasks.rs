@@ -33,6 +33,10 @@ def sums(x: loom.array(dtype=float), y: loom.array(dtype=float), f: float):
         s = s + x[k]
     y[loom.tid()] = s * f
 
+@loom.kernel(device=\"auto\")
+def anywhere(x: loom.array(dtype=float)):
+    x[loom.tid()] = 1.0
+
 @loom.kernel(check=True)
 def checked(x: loom.array(dtype=float), at: int):
     x[at] = 1.0
@@ -47,7 +51,7 @@ impl Kernels {
         let session = Session::new().unwrap();
         let unit = SourceUnit::parse(SourceFile::new("tasks.py", SOURCE, 1)).unwrap();
         let compiled = |name| Arc::new(session.compile_file_kernel(&unit, name).unwrap());
-        Kernels { list: ["scale", "combine", "neighbours", "sums", "checked"].map(compiled).into() }
+        Kernels { list: ["scale", "combine", "neighbours", "sums", "checked", "anywhere"].map(compiled).into() }
     }
 
     fn get(&self, name: &str) -> &Arc<Kernel> {
@@ -267,4 +271,34 @@ fn a_task_that_names_a_device_runs_there_or_not_at_all() {
         error.to_string().contains("sim:0") && error.to_string().contains("not among those of the tasks"),
         "{error}"
     );
+}
+
+#[test]
+fn a_kernel_for_any_device_says_so() {
+    let kernels = Kernels::new();
+    let kernel = kernels.get("anywhere");
+    assert!(kernel.is_heterogeneous() && !kernels.get("scale").is_heterogeneous());
+    assert_eq!(kernel.device(), None);
+    assert_eq!(kernel.metadata(), ["target \"auto\""]);
+}
+
+#[test]
+fn a_large_launch_runs_in_two_parts_of_one_result() {
+    let kernels = Kernels::new();
+    let mut memory: Vec<f32> = (0..400).map(|i| i as f32).collect();
+    let mut expected = memory.clone();
+    let views = [View { first: 0, n: 100, step: 2 }, View { first: 399, n: 100, step: -1 }];
+    let kernel = kernels.get("neighbours");
+    let direct = task(kernel, &views, 0.5, &mut expected);
+    // SAFETY: the memory is live, and launches compare indices with extents.
+    unsafe { kernel.launch(&direct.shape, &direct.args, &LaunchOptions::default()).unwrap() };
+    let mut graph = TaskGraph::new(&BOTH).unwrap();
+    graph.add(task(kernel, &views, 0.5, &mut memory)).unwrap();
+    let given = &mut |_, device| Some(if device == DeviceId::Cpu { 1e9 } else { 4e9 });
+    let plan = graph.plan(&TaskModels::default(), given).unwrap();
+    assert_eq!(plan.sources, [0, 0]);
+    assert!((plan.schedule.makespan - 0.8e9).abs() < 1e7, "{}", plan.schedule.makespan);
+    // SAFETY: as above.
+    let timeline = unsafe { graph.run(&plan, &TaskModels::default(), &LaunchOptions::default()) }.unwrap();
+    assert_eq!(memory, expected, "{timeline}");
 }

@@ -122,10 +122,10 @@ impl TaskGraph {
             for device in 0..self.devices.len() {
                 let run = &run;
                 scope.spawn(move || {
+                    // Also when it panics, because the calling thread waits for it.
+                    let _working = WorkingDevice(run);
                     // SAFETY: the caller vouches for the arrays.
                     unsafe { run.work(device) };
-                    run.locked().n_working -= 1;
-                    run.changed.notify_all();
                 });
             }
             let mut state = run.locked();
@@ -141,6 +141,16 @@ impl TaskGraph {
         });
         // SAFETY: all threads are done, and the caller vouches for the arrays.
         unsafe { run.finish() }
+    }
+}
+
+/// Says that a device works, as long as it lives.
+struct WorkingDevice<'a, 'run>(&'a TaskRun<'run>);
+
+impl Drop for WorkingDevice<'_, '_> {
+    fn drop(&mut self) {
+        self.0.locked().n_working -= 1;
+        self.0.changed.notify_all();
     }
 }
 

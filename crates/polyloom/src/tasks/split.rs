@@ -51,7 +51,7 @@ impl TaskGraph {
             let Some(at) = best.tasks.iter().position(|planned| planned.source == source) else { continue };
             let recorded = best.tasks[at].recorded.clone();
             let extent = recorded.task.shape.first().copied().unwrap_or(0);
-            if recorded.task.device.is_some() || extent < 2 || KernelPart::is_missing(&recorded) {
+            if recorded.task.device.is_some() || extent < 2 {
                 continue;
             }
             let mut cuts: Vec<u64> = [1, 2, 3, 4, 5, 6, 7].map(|eighths| extent * eighths / 8).into();
@@ -59,6 +59,7 @@ impl TaskGraph {
             cuts.retain(|&cut| cut > 0 && cut < extent);
             cuts.sort_unstable();
             cuts.dedup();
+            let mut shortest: Option<TaskPlan> = None;
             for cut in cuts {
                 let Some(parts) = recorded.parts(cut) else { break };
                 let fraction = cut as f64 / extent as f64;
@@ -66,14 +67,15 @@ impl TaskGraph {
                 let of_parts = parts.into_iter().zip([fraction, 1.0 - fraction]);
                 let of_parts =
                     of_parts.map(|(part, fraction)| PlannedTask { recorded: Arc::new(part), source, fraction });
-                let n_before = tasks.iter().position(|planned| planned.source == source).unwrap_or(0);
-                let n_parts = tasks.iter().filter(|planned| planned.source == source).count();
-                tasks.splice(n_before..n_before + n_parts, of_parts);
-                if let Ok(plan) = self.placed(tasks, models, given)
-                    && plan.schedule.makespan < (1.0 - LEAST_GAIN) * best.schedule.makespan
-                {
-                    best = plan;
+                tasks.splice(at..=at, of_parts);
+                let Ok(plan) = self.placed(tasks, models, given) else { continue };
+                if shortest.as_ref().is_none_or(|known| plan.schedule.makespan < known.schedule.makespan) {
+                    shortest = Some(plan);
                 }
+            }
+            let limit = (1.0 - LEAST_GAIN) * best.schedule.makespan;
+            if let Some(plan) = shortest.filter(|plan| plan.schedule.makespan < limit) {
+                best = plan;
             }
         }
         best
@@ -100,12 +102,6 @@ impl TaskGraph {
         let &[first, second, ..] = &times[..] else { return Vec::new() };
         let cut = (extent as f64 * second / (first + second)).round() as u64;
         vec![cut, extent.saturating_sub(cut)]
-    }
-}
-
-impl KernelPart {
-    fn is_missing(recorded: &RecordedTask) -> bool {
-        recorded.task.kernel.part().is_none()
     }
 }
 
