@@ -1,6 +1,6 @@
 """Compiles the kernels of installed packages that were written for Warp, with `warp` meaning Polyloom.
 
-Each module is imported in a process of its own. Kernels whose parameters have all their types are compiled for the CPU;
+The modules of a package are imported one after the other. Kernels whose parameters have all their types are compiled for the CPU;
 generic ones are counted. What uses parts of Warp that Polyloom does not have, tiles for one, is refused and no core
 kernel. `target/warp-packages/report.md` has the table, each module that cannot be imported, and each error.
 
@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -34,16 +35,17 @@ kernels whose parameters have all their types. Modules that are not imported nee
 def examine(name: str) -> dict[str, Any]:
     """Imports a module and compiles its kernels: `import`, what is wrong with that, and `kernels` by their names."""
     import polyloom
-    from polyloom._absent_names import ABSENT
-    from polyloom._deferral import _path
     from warptests.worker import Finder
 
-    sys.meta_path.insert(0, Finder(is_tolerant=False))
+    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Finder(is_tolerant=False))
     warnings.simplefilter("ignore")
 
     found: dict[str, Any] = {"import": "", "kernels": {}}
     try:
         module = importlib.import_module(name)
+    except TimeOut:
+        raise
     except BaseException as error:  # a module may do anything
         found["import"] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         return found
@@ -55,7 +57,8 @@ def examine(name: str) -> dict[str, Any]:
             value.compile()
             end = "compiles"
         except polyloom.CompileError as error:
-            is_absent = any(name in ABSENT for each in error.diagnostics for name in _path(each)[-1:])
+            # As the sentences about what Polyloom does not have of Warp end.
+            is_absent = any(" is not there: Polyloom is without" in each.message for each in error.diagnostics)
             end = "absent" if is_absent else error.msg.splitlines()[0]
         except Exception as error:
             is_generic = "generic" in str(error)
@@ -77,8 +80,9 @@ def modules_of(package: str) -> list[str]:
     return [".".join(parts[:-1] if parts[-1] == "__init__" else parts) for parts in names]
 
 
-def run(module: str, seconds: int) -> dict[str, Any]:
-    output = WORK / f"{module}.json"
+def run(package: str, modules: list[str], seconds: int) -> dict[str, dict[str, Any]]:
+    """Examines modules in one process, and in another from the next on where a module ends the process."""
+    output = WORK / f"{package}.json"
     output.unlink(missing_ok=True)
     paths = [str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {
@@ -87,16 +91,42 @@ def run(module: str, seconds: int) -> dict[str, Any]:
         "POLYLOOM_CACHE": "0",
         "MPLBACKEND": "agg",
     }
-    with open(WORK / f"{module}.log", "w") as log:
-        try:
-            command = [sys.executable, __file__, "--module", module, str(output)]
-            subprocess.run(command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, timeout=seconds)
-        except subprocess.TimeoutExpired:
-            return {"import": f"takes longer than {seconds} s", "kernels": {}}
-    if not output.exists():
-        return {"import": "the process dies", "kernels": {}}
-    found: dict[str, Any] = json.loads(output.read_text())
+    found: dict[str, dict[str, Any]] = {}
+    with open(WORK / f"{package}.log", "w") as log:
+        while len(found) < len(modules):
+            command = [sys.executable, __file__, "--modules", str(output), str(seconds), *modules[len(found) :]]
+            subprocess.run(command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            lines = output.read_text().splitlines() if output.exists() else []
+            found = dict(zip(modules, map(json.loads, lines), strict=False))
+            if len(found) < len(modules):
+                with open(output, "a") as lines_of_modules:
+                    lines_of_modules.write(json.dumps({"import": "ends the process", "kernels": {}}) + "\n")
+                found[modules[len(found)]] = {"import": "ends the process", "kernels": {}}
     return found
+
+
+class TimeOut(BaseException):
+    """A module takes too long."""
+
+
+def examine_each(output: str, seconds: int, modules: list[str]) -> None:
+    """Examines modules one after the other, and adds a line of JSON to a file for each."""
+
+    def on_alarm(number: int, frame: Any) -> None:
+        raise TimeOut(f"takes longer than {seconds} s")
+
+    signal.signal(signal.SIGALRM, on_alarm)
+    with open(output, "a") as lines:
+        for module in modules:
+            signal.alarm(seconds)
+            try:
+                found = examine(module)
+            except TimeOut as error:
+                found = {"import": str(error), "kernels": {}}
+            finally:
+                signal.alarm(0)
+            lines.write(json.dumps(found) + "\n")
+            lines.flush()
 
 
 def report(found: dict[str, dict[str, dict[str, Any]]]) -> str:
@@ -126,9 +156,8 @@ def report(found: dict[str, dict[str, dict[str, Any]]]) -> str:
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--module"]:
-        _, _, name, output = sys.argv
-        Path(output).write_text(json.dumps(examine(name)))
+    if sys.argv[1:2] == ["--modules"]:
+        examine_each(sys.argv[2], int(sys.argv[3]), sys.argv[4:])
         sys.stdout.flush()
         os._exit(0)  # threads that a module has started are not waited for
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -138,12 +167,9 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="a page for the table")
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
-    found: dict[str, dict[str, dict[str, Any]]] = {}
     with ThreadPoolExecutor(options.jobs) as pool:
-        for package in options.packages:
-            modules = modules_of(package)
-            ends = pool.map(lambda module: run(module, options.seconds), modules)
-            found[package] = dict(zip(modules, ends, strict=True))
+        ends = pool.map(lambda package: run(package, modules_of(package), options.seconds), options.packages)
+        found = dict(zip(options.packages, ends, strict=True))
     text = report(found)
     (WORK / "report.md").write_text(text)
     if options.write:

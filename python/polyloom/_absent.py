@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NoReturn, Union
 
 from polyloom._absent_names import ABSENT
 
 # Why a public name of Warp's has no counterpart: the first of these that it matches, whatever its case.
 REASONS = [
+    ("colouring of graphs", r"^graph_?coloring"),
     (
         "allocators of programs, graphs in files, handles of other processes and timers of CUDA devices",
         r"cuda|stream|event|graph|capture|mempool|peer|allocat|memory|can_access|ipc_handle|lto_cache|^timing|"
@@ -118,6 +119,26 @@ def absent(name: str) -> Absent:
     if name in ("jax", "torch"):
         raise AttributeError(f"{message} yet: import polyloom.{name}", name=name)
     raise AttributeError(message, name=name)
+
+
+def absent_members(module: str, names: Collection[str]) -> Callable[[str], Absent]:
+    """The `__getattr__` of a module that has some of what Warp's has.
+
+    Parameters
+    ----------
+    module : str
+        Its name, `polyloom.utils`.
+    names : collection of str
+        What of Warp's module is not there.
+    """
+    own = module.removeprefix("polyloom.")
+
+    def member(name: str) -> Absent:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+        return Absent(f"{own}.{name}", _sentence(f"{own}.{name}"))
+
+    return member
 
 
 def absent_module(module: str, what: str) -> Callable[[str], Absent]:

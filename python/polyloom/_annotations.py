@@ -14,6 +14,9 @@ class ArrayAnnotation:
     Programs may keep attributes of their own on it, such as what its extents mean to them.
     """
 
+    # Whether arguments are indexed arrays.
+    is_indexed = False
+
     def __init__(self, dtype: Any, ndim: int) -> None:
         self.dtype = dtype
         self.ndim = ndim
@@ -21,10 +24,11 @@ class ArrayAnnotation:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ArrayAnnotation):
             return NotImplemented
-        return bool(self.dtype == other.dtype) and self.ndim == other.ndim
+        same = self.ndim == other.ndim and self.is_indexed == other.is_indexed
+        return same and bool(self.dtype == other.dtype)
 
     def __hash__(self) -> int:
-        return hash((ArrayAnnotation, self.dtype, self.ndim))
+        return hash((type(self), self.dtype, self.ndim))
 
     def __or__(self, other: Any) -> Any:
         return Union[self, other]  # noqa: UP007 - which would come back here
@@ -39,7 +43,13 @@ class ArrayAnnotation:
     def __repr__(self) -> str:
         is_one = isinstance(self.dtype, (DType, CompositeClass))
         name = "Any" if self.dtype is Any else name_of(self.dtype) if is_one else repr(self.dtype)
-        return f"polyloom.array(dtype={name}, ndim={self.ndim})"
+        return f"polyloom.{'indexed' * self.is_indexed}array(dtype={name}, ndim={self.ndim})"
+
+
+class IndexedArrayAnnotation(ArrayAnnotation):
+    """The type of an indexed array whose element type is left to the call: `indexedarray(dtype=Any)` in a signature."""
+
+    is_indexed = True
 
 
 class ReferenceAnnotation:

@@ -6,14 +6,15 @@ these structs. A dimension without indices gets all of them.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyloom import _native
-from polyloom._annotations import ArrayAnnotation, name_of
+from polyloom._annotations import ArrayAnnotation, IndexedArrayAnnotation, name_of
 from polyloom._arrays import _element_type, _elements_for, array
+from polyloom._composites import GenericComposite
 from polyloom._devices import Device
 from polyloom._scalars import int32
 from polyloom._structs import Struct, StructClass, numpy_dtype_of
@@ -189,6 +190,12 @@ class IndexedArray(Struct, metaclass=IndexedArrayClass):
 _known: dict[Any, StructClass] = {}
 
 
+def _annotation(dtype: Any, ndim: int) -> StructClass | IndexedArrayAnnotation:
+    """What annotates a parameter: the class of the arguments, unless their element type is left to the call."""
+    is_generic = dtype is Any or isinstance(dtype, (TypeVar, GenericComposite))
+    return IndexedArrayAnnotation(dtype, ndim) if is_generic else _class(dtype, ndim)
+
+
 def _class(dtype: Any, ndim: int) -> StructClass:
     dtype = _element_type(dtype)
     # Of structs they are there outside kernels alone: the compiler has no type for them.
@@ -248,7 +255,7 @@ class indexedarray(metaclass=_IndexedArrayMaker):  # noqa: N801 - the kernel lan
         if data is None:
             if dtype is None:
                 raise TypeError("an indexed array is made of an array and indices; its annotation takes a dtype")
-            return _class(dtype, ndim or cls._ndim or 1)
+            return _annotation(dtype, ndim or cls._ndim or 1)
         data = data if isinstance(data, array) else array(data, copy=False)
         if cls._ndim not in (None, data.ndim):
             raise TypeError(f"{cls.__name__} takes an array of {cls._ndim} dimensions, not {data.ndim}")
@@ -270,11 +277,11 @@ class indexedarray(metaclass=_IndexedArrayMaker):  # noqa: N801 - the kernel lan
             setattr(made, f"indices{axis}", chosen)
         return made
 
-    def __class_getitem__(cls, of: Any) -> StructClass:
+    def __class_getitem__(cls, of: Any) -> StructClass | IndexedArrayAnnotation:
         dtype, ndim = of if isinstance(of, tuple) else (of, None)
         # `Literal[2]`
         (ndim,) = get_args(ndim) or (ndim,)
-        return _class(dtype, ndim or cls._ndim or 1)
+        return _annotation(dtype, ndim or cls._ndim or 1)
 
 
 class indexedarray1d(indexedarray):  # noqa: N801

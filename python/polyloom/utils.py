@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyloom import _native
+from polyloom._absent import absent_members
 from polyloom._arrays import _scalar, array
 from polyloom._compatibility import Module, ScopedTimer, get_module
 from polyloom._map import _source
@@ -34,6 +35,17 @@ __all__ = [
     "runlength_encode",
     "segmented_sort_pairs",
 ]
+
+__getattr__ = absent_members(
+    __name__,
+    {
+        "AllocatorRmm",
+        "GraphColoringAlgorithm",
+        "graph_coloring_assign",
+        "graph_coloring_balance",
+        "graph_coloring_get_groups",
+    },
+)
 
 
 def _of(values: Any, function: str, parameter: str) -> array:

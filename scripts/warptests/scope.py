@@ -34,6 +34,7 @@ test_vec_scalar_ops test_verify_fp
 # What of `warp._src` a test may use and stay in scope: public things by another way, which `warp.types` and the
 # package have too.
 PUBLIC_INTERNALS = {
+    "Any",
     "Float",
     "Int",
     "LoggerBasic",
@@ -43,6 +44,7 @@ PUBLIC_INTERNALS = {
     "WarpCodegenError",
     "WarpCodegenTypeError",
     "WarpCodegenValueError",
+    "builtin_functions",
     "check_array_shape",
     "dtype_from_numpy",
     "float_base",
@@ -59,6 +61,7 @@ PUBLIC_INTERNALS = {
     "strides_from_shape",
     "transformation",
     "type_scalar_type",
+    "user_cache_dir",
     "vector",
     "vector_types",
 }

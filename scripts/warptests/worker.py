@@ -17,6 +17,7 @@ import math
 import os
 import signal
 import sys
+import tempfile
 import traceback
 import types
 import unittest
@@ -27,6 +28,7 @@ from typing import Any
 import polyloom
 from polyloom import _composite_names, _scalars
 from polyloom._annotations import ReferenceAnnotation
+from polyloom._builtins import Builtin
 
 from warptests.scope import PUBLIC_INTERNALS, ModuleText, bound_names, reason_of
 from warptests.suites import tests_of
@@ -44,8 +46,15 @@ def strides_from_shape(shape: tuple[int, ...], dtype: Any) -> tuple[int, ...]:
     return tuple(size * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-# What Warp's tests take from Warp's inside to go over all types.
+def user_cache_dir(application: str, author: str = "", version: str = "") -> str:
+    """A folder for what an application keeps; here one that is thrown away with the run."""
+    return str(Path(tempfile.gettempdir(), application, author, version))
+
+
+# What Warp's tests and packages take from Warp's inside: mostly tables, to go over all types.
 TABLES = {
+    "Any": Any,
+    "builtin_functions": {name: value for name, value in vars(polyloom).items() if isinstance(value, Builtin)},
     "float_types": FLOATS,
     "int_types": INTEGERS,
     "scalar_types": (*INTEGERS, *FLOATS),
@@ -57,6 +66,7 @@ TABLES = {
     "non_atomic_types": (polyloom.int8, polyloom.uint8, polyloom.int16, polyloom.uint16),
     "Reference": ReferenceAnnotation,
     "strides_from_shape": strides_from_shape,
+    "user_cache_dir": user_cache_dir,
     "type_scalar_type": lambda dtype: getattr(dtype, "_wp_scalar_type_", dtype),
 }
 TESTS = Path(importlib.util.find_spec("warp").origin).parent / "tests"  # type: ignore[union-attr,arg-type]

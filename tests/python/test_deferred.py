@@ -221,6 +221,7 @@ def test_absent_names_say_so_where_they_are_used(tmp_path):
         bsr_zeros: "polyloom.sparse.bsr_zeros is not there: Polyloom is without sparse matrices",
         polyloom.fem.Grid2D: "polyloom.fem.Grid2D is not there",
         polyloom.optim.linear.cg: "polyloom.optim.linear.cg is not there",
+        loom.utils.graph_coloring_assign: "polyloom.utils.graph_coloring_assign is not there: .* colouring of graphs",
     }.items():
         with pytest.raises(NotImplementedError, match=sentence):
             absent(1, x=2)

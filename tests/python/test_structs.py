@@ -453,3 +453,78 @@ def test_methods_of_instances():
     assert np.array([made.numpy_value()], Body.numpy_dtype())["position"].tolist() == [[1, 2, 3]]
     with pytest.raises(TypeError, match="Body is assigned another, not Pair"):
         made.assign(Pair())
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_arrays_that_a_struct_made_in_a_kernel_lacks_have_no_elements(device):
+    @loom.struct
+    class Provider:
+        n: int
+        data: loom.array(dtype=loom.vec4i)
+        weights: loom.array2d(dtype=float)
+
+    @loom.func
+    def inner(p: Provider, i: int) -> int:
+        if i < p.data.shape[0]:
+            p.weights[i, 0] = 3.0
+            return p.data[i][3]
+        return p.weights.shape[1] - 7
+
+    @loom.func
+    def look(p: Provider, i: int) -> int:
+        total = int(0)
+        if i >= 0 and p.data.shape[0] > i:
+            total += p.data[i][0]
+        for j in range(p.data.shape[0]):
+            total += p.data[j][1]
+        return total + inner(p, i) + p.n
+
+    @loom.kernel
+    def k(out: loom.array(dtype=int), data: loom.array(dtype=loom.vec4i), weights: loom.array2d(dtype=float)):
+        i = loom.tid()
+        nothing = Provider()
+        out[i] = look(nothing, i)
+        whole = Provider()
+        whole.data = data
+        whole.n = 100
+        whole.weights = weights
+        out[i] += look(whole, i)
+        partial = Provider()
+        partial.data = data
+        out[i] += 1000 * look(partial, 5)
+
+    out = loom.zeros(3, dtype=int, device=device)
+    data = loom.array([[1, 2, 3, 4], [5, 6, 7, 8]], dtype=loom.vec4i, device=device)
+    weights = loom.zeros((2, 1), dtype=float, device=device)
+    loom.launch(k, 3, [out, data, weights], device=device)
+    assert out.numpy().tolist() == [1106, 1114, 1095]
+    assert weights.numpy().tolist() == [[3.0], [3.0]]
+
+
+def test_an_element_of_an_array_that_is_not_set_is_out_of_bounds():
+    @loom.struct
+    class Holder:
+        data: loom.array(dtype=float)
+
+    @loom.func
+    def first(holder: Holder) -> float:
+        return holder.data[0]
+
+    @loom.func
+    def fill(holder: Holder, i: int) -> float:
+        holder.data[i] = 2.0
+        return 1.0
+
+    @loom.kernel(check=True)
+    def read(out: loom.array(dtype=float)):
+        holder = Holder()
+        out[0] = first(holder)
+
+    @loom.kernel(check=True)
+    def write(out: loom.array(dtype=float)):
+        holder = Holder()
+        out[0] = fill(holder, loom.tid())
+
+    for kernel in (read, write):
+        with pytest.raises(loom.LaunchError, match="index 0 is out of bounds for axis 0 of `holder.data` with extent 0"):
+            loom.launch(kernel, 1, [loom.zeros(1, dtype=float)])

@@ -585,3 +585,46 @@ def test_annotations_of_arrays_of_what_is_absent_can_be_made() -> None:
     annotation.shape = ("*",)
     with pytest.raises(NotImplementedError, match="without geometry, volumes and textures"):
         annotation()
+
+
+@pytest.mark.parametrize("device", ENGINES)
+def test_indexed_arrays_of_any_elements(device: str) -> None:
+    names, _ = warned(
+        """
+        from typing import Any
+
+        Port = loom.indexedarray(dtype=Any)
+
+        @loom.kernel
+        def gather(port: loom.indexedarray(dtype=Any), out: loom.array[Any]):
+            i = loom.tid()
+            out[i] = port[i]
+
+        @loom.kernel
+        def named(port: Port, out: loom.array[Any]):
+            i = loom.tid()
+            out[i] = port[i]
+
+        @loom.kernel
+        def of_two(port: loom.indexedarray2d[Any], out: loom.array2d[Any]):
+            i, j = loom.tid()
+            out[i, j] = port[i, j]
+        """
+    )
+    chosen = loom.array([3, 1], dtype=int, device=device)
+    for dtype in (float, loom.vec3, loom.transform, loom.int64):
+        elements = np.arange(4 * getattr(dtype, "_length_", 1)).reshape(4, -1).squeeze()
+        data = loom.array(elements, dtype=dtype, device=device)
+        for kernel in (names["gather"], names["named"]):
+            assert kernel.is_generic
+            out = loom.zeros(2, dtype=dtype, device=device)
+            loom.launch(kernel, 2, [loom.indexedarray(data, [chosen]), out], device=device)
+            np.testing.assert_array_equal(out.numpy(), elements[[3, 1]])
+    data = loom.array(np.arange(6).reshape(2, 3), dtype=float, device=device)
+    out = loom.zeros((2, 2), dtype=float, device=device)
+    loom.launch(names["of_two"], (2, 2), [loom.indexedarray(data, [None, chosen - 1]), out], device=device)
+    np.testing.assert_array_equal(out.numpy(), [[2, 0], [5, 3]])
+    for wrong, what in ((data, "array"), (3.0, "float32"), (loom.indexedarray(data), "indexedarray")):
+        with pytest.raises(TypeError, match=rf"must be indexedarray\(dtype=Any\), not {what}"):
+            loom.launch(names["gather"], 2, [wrong, out], device=device)
+    loom.overload(names["gather"], {"port": loom.indexedarray(dtype=loom.quat), "out": loom.array[loom.quat]})

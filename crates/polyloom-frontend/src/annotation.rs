@@ -447,6 +447,7 @@ impl AnnotationReader<'_> {
                 ValueType::Plain(Type::Array { .. } | Type::CompositeArray { .. }) | ValueType::StructArray { .. },
             )
             | ParamType::GenericArray(..)
+            | ParamType::GenericIndexedArray(..)
             | ParamType::Reference(_)
             | ParamType::Tuple
             | ParamType::Function => Err(AnnotationError {
@@ -490,11 +491,14 @@ impl AnnotationReader<'_> {
 /// The type of indexed arrays, by that of the array.
 fn indexed(array: ParamType, expr: &Expr) -> Result<ParamType, AnnotationError> {
     let made = match array {
-        ParamType::Exact(ValueType::Plain(array)) => array.as_any_array(),
+        ParamType::Exact(ValueType::Plain(array)) => {
+            let made = array.as_any_array().and_then(|(elem, ndim)| StructType::indexed_array(elem, ndim));
+            made.map(|made| ParamType::Exact(ValueType::Struct(made)))
+        }
+        ParamType::GenericArray(pattern, ndim) => Some(ParamType::GenericIndexedArray(pattern, ndim)),
         _ => None,
     };
-    let made = made.and_then(|(elem, ndim)| StructType::indexed_array(elem, ndim));
-    made.map(|made| ParamType::Exact(ValueType::Struct(made))).ok_or_else(|| AnnotationError {
+    made.ok_or_else(|| AnnotationError {
         code: Code::BadAnnotation,
         range: expr.range(),
         message: "an indexed array has elements of one scalar, vector or matrix type".to_owned(),

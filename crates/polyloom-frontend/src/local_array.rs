@@ -12,10 +12,16 @@ pub(crate) struct LocalArray {
 }
 
 impl LocalArray {
-    /// The type of the variable that holds it.
+    /// One of no elements, to stand for an array of this type that is not set.
+    pub(crate) fn empty(array: Type) -> Option<LocalArray> {
+        let (elem, ndim) = array.as_any_array()?;
+        Some(LocalArray { elem, shape: smallvec![0; ndim.into()] })
+    }
+
+    /// The type of the variable that holds it, which has room for an element if there are none.
     pub(crate) fn vector(&self) -> Option<Composite> {
         let elem = self.elem.as_scalar().or_else(|| Some(self.elem.as_composite()?.elem()))?;
-        let len = self.shape.iter().map(|&n| usize::from(n)).product::<usize>() * self.n_components();
+        let len = self.shape.iter().map(|&n| usize::from(n)).product::<usize>().max(1) * self.n_components();
         Some(Composite::Vector { elem, len: u16::try_from(len).ok()? })
     }
 

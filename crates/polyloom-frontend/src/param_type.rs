@@ -16,6 +16,8 @@ pub enum ParamType {
     Generic(TypePattern),
     /// An array of this many dimensions whose elements fit the pattern.
     GenericArray(TypePattern, u8),
+    /// An indexed array of this many dimensions whose elements fit the pattern.
+    GenericIndexedArray(TypePattern, u8),
     /// A tuple of whatever types.
     Tuple,
     /// A function.
@@ -174,7 +176,8 @@ impl ParamType {
             (_, ParamType::ANY) => true,
             (ParamType::Exact(ty), _) => other.takes(ty),
             (ParamType::Generic(own), ParamType::Generic(pattern)) => own.is_within(pattern),
-            (ParamType::GenericArray(own, n), ParamType::GenericArray(pattern, ndim)) => {
+            (ParamType::GenericArray(own, n), ParamType::GenericArray(pattern, ndim))
+            | (ParamType::GenericIndexedArray(own, n), ParamType::GenericIndexedArray(pattern, ndim)) => {
                 n == ndim && own.is_within(pattern)
             }
             _ => self == other,
@@ -197,6 +200,12 @@ impl ParamType {
                 ValueType::Struct(_) => false,
                 ValueType::StructArray { ndim: n, .. } => n == ndim && pattern == TypePattern::Any,
             },
+            ParamType::GenericIndexedArray(pattern, ndim) => match ty {
+                ValueType::Struct(of) => {
+                    of.as_indexed_array().is_some_and(|(elem, n)| n == ndim && pattern.contains(elem))
+                }
+                ValueType::Plain(_) | ValueType::StructArray { .. } => false,
+            },
             ParamType::Tuple | ParamType::Function => false,
         }
     }
@@ -210,6 +219,8 @@ impl fmt::Display for ParamType {
             ParamType::Generic(pattern) => pattern.fmt(f),
             ParamType::GenericArray(pattern, 1) => write!(f, "array(dtype={pattern})"),
             ParamType::GenericArray(pattern, ndim) => write!(f, "array(dtype={pattern}, ndim={ndim})"),
+            ParamType::GenericIndexedArray(pattern, 1) => write!(f, "indexedarray(dtype={pattern})"),
+            ParamType::GenericIndexedArray(pattern, ndim) => write!(f, "indexedarray(dtype={pattern}, ndim={ndim})"),
             ParamType::Tuple => f.write_str("tuple"),
             ParamType::Function => f.write_str("Callable"),
         }

@@ -98,7 +98,16 @@ impl StructType {
         StructType::new(&name, std::iter::once(data).chain(indices)).ok()
     }
 
-    /// Returns true if it is the type of indexed arrays.
+    /// If it is a type of indexed arrays, the type of their elements and the number of their dimensions.
+    pub(crate) fn as_indexed_array(self) -> Option<(Type, u8)> {
+        let data = self.is_indexed_array().then(|| self.field("data"))??;
+        match data.ty {
+            ValueType::Plain(array) => array.as_any_array(),
+            ValueType::Struct(_) | ValueType::StructArray { .. } => None,
+        }
+    }
+
+    /// Returns true if it is a type of indexed arrays.
     pub fn is_indexed_array(self) -> bool {
         self.name().starts_with("indexedarray(")
     }

@@ -202,12 +202,14 @@ fn known(value: &Bound<'_, PyAny>) -> Option<CapturedMeaning> {
 fn array_annotation(value: &Bound<'_, PyAny>) -> Option<ParamType> {
     let elem = known(&value.getattr("dtype").ok()?)?;
     let ndim = value.getattr("ndim").ok()?.extract().ok()?;
+    let is_indexed: bool = value.getattr("is_indexed").ok()?.extract().ok()?;
+    let generic = if is_indexed { ParamType::GenericIndexedArray } else { ParamType::GenericArray };
     Some(match elem {
         CapturedMeaning::Type(scalar) => ParamType::Exact(Type::array_of(scalar.into(), ndim)?.into()),
         CapturedMeaning::Composite(composite) => ParamType::Exact(Type::array_of(composite.into(), ndim)?.into()),
         CapturedMeaning::Struct(elem) => ParamType::Exact(ValueType::struct_array(elem, ndim)),
-        CapturedMeaning::Any => ParamType::GenericArray(TypePattern::Any, ndim),
-        CapturedMeaning::Annotation(ParamType::Generic(pattern)) => ParamType::GenericArray(pattern, ndim),
+        CapturedMeaning::Any => generic(TypePattern::Any, ndim),
+        CapturedMeaning::Annotation(ParamType::Generic(pattern)) => generic(pattern, ndim),
         _ => return None,
     })
 }

@@ -102,7 +102,9 @@ impl Session {
     pub fn default_device() -> Result<CpuDevice, SessionError> {
         let (quick, optimizer) = without_fork(|| (CraneliftBackend::new(), optimizer()));
         let quick = quick.map_err(|error| SessionError::Backend { name: "Cranelift", reason: error.to_string() })?;
-        Ok(CpuDevice::from_env(Arc::new(quick), optimizer?)?)
+        let optimizer = optimizer?;
+        let quick = if optimizer.is_some() { quick.followed_by_another() } else { quick };
+        Ok(CpuDevice::from_env(Arc::new(quick), optimizer)?)
     }
 
     /// This machine's CPU for kernels that are launched a few times and not again: code is made fast rather than fast

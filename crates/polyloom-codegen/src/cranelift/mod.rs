@@ -31,7 +31,17 @@ use unit::CompileOptions;
 #[derive(Clone, Copy)]
 pub struct CraneliftBackend {
     host: &'static HostIsa,
+    /// Instructions of the longest kernel for which registers are allocated well. Longer ones get less effort, because
+    /// the time that takes grows as the square of their number.
+    longest: usize,
 }
+
+/// The longest kernel where this is all the code that it gets.
+const LONGEST_ALONE: usize = 20_000;
+
+/// The longest kernel where other code follows: those of 10,000 to 13,000 instructions took 60 to 98 ms, of which the
+/// allocation of registers was half.
+const LONGEST_BEFORE_ANOTHER: usize = 8_000;
 
 impl CraneliftBackend {
     /// The back end.
@@ -40,7 +50,8 @@ impl CraneliftBackend {
     ///
     /// When Cranelift does not know the machine.
     pub fn new() -> Result<CraneliftBackend, CodegenError> {
-        Ok(CraneliftBackend { host: host::host(HostFeatures::Native, CompileEffort::Usual)? })
+        let host = host::host(HostFeatures::Native, CompileEffort::Usual)?;
+        Ok(CraneliftBackend { host, longest: LONGEST_ALONE })
     }
 
     /// The back end restricted to instructions that every machine of this architecture has: for code that is to run
@@ -50,7 +61,8 @@ impl CraneliftBackend {
     ///
     /// When Cranelift does not know the machine.
     pub fn baseline() -> Result<CraneliftBackend, CodegenError> {
-        Ok(CraneliftBackend { host: host::host(HostFeatures::Baseline, CompileEffort::Usual)? })
+        let host = host::host(HostFeatures::Baseline, CompileEffort::Usual)?;
+        Ok(CraneliftBackend { host, longest: LONGEST_ALONE })
     }
 
     /// The back end with as little effort as may be, for code that is run once: it is made in half the time.
@@ -59,18 +71,18 @@ impl CraneliftBackend {
     ///
     /// When Cranelift does not know the machine.
     pub fn hasty(self) -> Result<CraneliftBackend, CodegenError> {
-        Ok(CraneliftBackend { host: host::host(self.host.features, CompileEffort::Least)? })
+        Ok(CraneliftBackend { host: host::host(self.host.features, CompileEffort::Least)?, ..self })
     }
-}
 
-/// Instructions of the longest kernel for which registers are allocated well. Longer ones get less, because that takes
-/// time that grows as the square of their number.
-const LONG_KERNEL: usize = 20_000;
+    /// The back end for the first code of kernels that get other code once they are hot: long ones do not wait for good
+    /// code.
+    pub fn followed_by_another(self) -> CraneliftBackend {
+        CraneliftBackend { longest: LONGEST_BEFORE_ANOTHER, ..self }
+    }
 
-impl CraneliftBackend {
     /// The host, with the effort that a kernel of this length gets.
     fn host_for(&self, kernel: &Function) -> Result<&'static HostIsa, CodegenError> {
-        match kernel.insts.len() > LONG_KERNEL {
+        match kernel.insts.len() > self.longest {
             true => host::host(self.host.features, CompileEffort::Least),
             false => Ok(self.host),
         }

@@ -4,7 +4,7 @@ use super::SpecialisationArg;
 use super::function::{FunctionChecker, NameMeaning};
 use super::overload::{ActualArgument, Actuals};
 use super::scope::is_library;
-use super::structure::unset;
+use super::structure::{incomplete, unset, with_empty_arrays};
 use super::temporaries::Temporaries;
 use crate::builtin_function::{BuiltinFunction, CompositeConstructor};
 use crate::dotted_path::dotted;
@@ -493,7 +493,12 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                         args.extend(parts.iter().cloned());
                         continue;
                     }
-                    let value = if value.ty.is_struct() { self.complete(value) } else { self.settle(value) };
+                    if let Some((ty, unset)) = incomplete(&value) {
+                        args.extend(with_empty_arrays(value));
+                        given.push(SpecialisationArg::Incomplete(ty, unset));
+                        continue;
+                    }
+                    let value = if value.ty.is_struct() { value } else { self.settle(value) };
                     match value.ty.full() {
                         Some(ty) => given.push(self.given(&value, ty)),
                         None => return TypedExpr::error(span),

@@ -412,7 +412,7 @@ impl FunctionChecker<'_, '_, '_> {
     /// An `int32` index counted from the start of an axis, whichever end it counts from.
     pub(super) fn wrapped(&mut self, index: TypedExpr, of: &AxisExtent) -> TypedExpr {
         let span = index.span;
-        if let Some(known) = constant_index(&index) {
+        if let Some(known) = constant_index(&index).filter(|_| of.extent > 0) {
             let place = known.rem_euclid(of.extent.into()) as u64;
             return TypedExpr::constant(place, Scalar::I32, span);
         }

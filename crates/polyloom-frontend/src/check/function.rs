@@ -223,7 +223,10 @@ impl KernelCompilation<'_> {
         let takes_plain = given.iter().all(|given| match given {
             SpecialisationArg::Value(ty) => is_plain(ty) || is_struct_of_floats(*ty),
             SpecialisationArg::Known(_) => true,
-            SpecialisationArg::View(..) | SpecialisationArg::Own(..) | SpecialisationArg::Tuple(_) => false,
+            SpecialisationArg::View(..)
+            | SpecialisationArg::Own(..)
+            | SpecialisationArg::Tuple(_)
+            | SpecialisationArg::Incomplete(..) => false,
         });
         if !takes_plain || !results.iter().all(is_plain) || !function.updated.is_empty() {
             let message = format!("the derivative of `{}` cannot be given by another function", handle.name());
@@ -325,6 +328,9 @@ impl KernelCompilation<'_> {
             SpecialisationArg::View(array, _) => format!("{name}: part of {}", array.python_name()),
             SpecialisationArg::Own(..) => format!("{name}: an array of the caller's own"),
             SpecialisationArg::Tuple(types) => format!("{name}: a tuple of {}", types.len()),
+            SpecialisationArg::Incomplete(ty, _) => {
+                format!("{name}: {} with arrays that are not set", ty.python_name())
+            }
         });
         let instance = format!("`{}({})`", def.name.as_str(), parameters.collect::<Vec<_>>().join(", "));
         for error in errors.filter(|error| error.labels.len() < MAX_LABELS) {
@@ -705,6 +711,9 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                     self.own_parameter(name.as_str(), fixed, indices, span)
                 }
                 (Some(_), Some(SpecialisationArg::Tuple(types))) => self.tuple_parameter(name.as_str(), types, span),
+                (Some(_), Some(SpecialisationArg::Incomplete(ty, unset))) => {
+                    self.incomplete_parameter(name.as_str(), *ty, unset, span)
+                }
                 (Some(ParamType::Reference(_)), _) if self.kind == FunctionKind::Kernel => {
                     let message = format!("a kernel has no parameters by reference, as `{}` is", name.as_str());
                     self.reject(Code::BadAnnotation, span, message, "pass an array of one element");

@@ -97,6 +97,8 @@ pub(crate) enum SpecialisationArg {
     Own(LocalArray, SmallVec<[ViewIndex; 2]>),
     /// A tuple of values of these types.
     Tuple(SmallVec<[ValueType; 2]>),
+    /// A struct of this type whose arrays at these leaves are not set.
+    Incomplete(ValueType, SmallVec<[usize; 4]>),
 }
 
 /// An index among those of a view that a function is given.
@@ -127,6 +129,7 @@ enum GivenKey {
     View(Type, SmallVec<[ViewIndex; 2]>),
     Own(LocalArray, SmallVec<[ViewIndex; 2]>),
     Tuple(SmallVec<[ValueType; 2]>),
+    Incomplete(ValueType, SmallVec<[usize; 4]>),
 }
 
 impl SpecialisationArg {
@@ -137,6 +140,7 @@ impl SpecialisationArg {
             SpecialisationArg::View(array, indices) => GivenKey::View(*array, indices.clone()),
             SpecialisationArg::Tuple(types) => GivenKey::Tuple(types.clone()),
             SpecialisationArg::Own(fixed, indices) => GivenKey::Own(fixed.clone(), indices.clone()),
+            SpecialisationArg::Incomplete(ty, unset) => GivenKey::Incomplete(*ty, unset.clone()),
             SpecialisationArg::Known(CapturedMeaning::Type(scalar)) => GivenKey::Type((*scalar).into()),
             SpecialisationArg::Known(CapturedMeaning::Composite(composite)) => {
                 GivenKey::Type(Type::Composite(*composite).into())

@@ -10,6 +10,7 @@ use super::component_expr::{composite_constant, construct};
 use super::function::{FunctionChecker, NameMeaning};
 use super::struct_variable::{StructPlace, StructVariable};
 use super::temporaries::Temporaries;
+use crate::local_array::LocalArray;
 use crate::structure::{StructField, StructType, ValueType};
 use crate::typed_ast::{AssignTarget, ElementPlace, ElementPlaces, ExprKind, ExprType, LocalId, Targets, TypedExpr};
 use polyloom_ir::diagnostic::near_names;
@@ -124,7 +125,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     /// A variable's leaf as a value.
     fn leaf(&mut self, variable: usize, leaf: usize, span: Span) -> TypedExpr {
         if let Some(local) = self.structs[variable].leaves[leaf] {
-            return self.read_local(local, span);
+            return self.own_array(local, span).unwrap_or_else(|| self.read_local(local, span));
         }
         let name = &self.structs[variable].name;
         let path = self.structs[variable].ty.leaves(name)[leaf].path.clone();
@@ -141,8 +142,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             }
             let types = self.structs[variable].ty.leaf_types();
             let leaves = (first..first + ty.n_leaves()).map(|leaf| match self.structs[variable].leaves[leaf] {
-                Some(local) => self.read_local(local, span),
-                None => unset(types[leaf], span),
+                Some(local) if !self.fixed.contains_key(&local) => self.read_local(local, span),
+                _ => unset(types[leaf], span),
             });
             if let ValueType::Struct(of) = ty
                 && of.is_indexed_array()
@@ -368,19 +369,6 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 let leaf = |(local, ty)| TypedExpr::new(ExprKind::Local(local), ExprType::Value(ty), span);
                 leaves.into_iter().map(leaf).collect()
             }
-        }
-    }
-
-    /// A struct all of whose arrays are set.
-    pub(super) fn complete(&mut self, value: TypedExpr) -> TypedExpr {
-        let (ExprKind::Tuple(parts), Some(ty)) = (&value.kind, value.ty.full()) else { return value };
-        match parts.iter().position(is_unset) {
-            Some(at) => {
-                let path = ty.leaves("").get(at).map_or_else(String::new, |leaf| leaf.path[1..].to_owned());
-                let message = format!("the array `{path}` of this `{}` is not set", ty.python_name());
-                self.reject(Code::NotSupportedYet, value.span, message, "assign it first")
-            }
-            None => value,
         }
     }
 
@@ -617,6 +605,23 @@ pub(super) fn unset(ty: Type, span: Span) -> TypedExpr {
 pub(super) fn is_unset(leaf: &TypedExpr) -> bool {
     matches!(&leaf.kind, ExprKind::Tuple(parts) if parts.is_empty())
         && leaf.ty.as_value().is_some_and(|ty| ty.as_any_array().is_some())
+}
+
+/// If it is a struct some of whose arrays are not set, its type and which of its leaves they are.
+pub(super) fn incomplete(value: &TypedExpr) -> Option<(ValueType, SmallVec<[usize; 4]>)> {
+    let (ExprKind::Tuple(parts), true) = (&value.kind, value.ty.is_struct()) else { return None };
+    let unset: SmallVec<[usize; 4]> = (0..parts.len()).filter(|&leaf| is_unset(&parts[leaf])).collect();
+    (!unset.is_empty()).then(|| Some((value.ty.full()?, unset)))?
+}
+
+/// The leaves of such a struct, with the variable of an array of no elements for each that is not set.
+pub(super) fn with_empty_arrays(value: TypedExpr) -> Vec<TypedExpr> {
+    let ExprKind::Tuple(parts) = value.kind else { return vec![value] };
+    let set = |leaf: TypedExpr| {
+        let empty = is_unset(&leaf).then(|| LocalArray::empty(leaf.ty.as_value()?)?.zeros(leaf.span)).flatten();
+        empty.unwrap_or(leaf)
+    };
+    parts.into_iter().map(set).collect()
 }
 
 /// A leaf of a new struct.

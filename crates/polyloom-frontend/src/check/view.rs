@@ -16,6 +16,7 @@ use super::component_parts::ComponentRange;
 use super::element::count;
 use super::function::{FunctionChecker, NameMeaning};
 use super::slice::{is_slice, sliced};
+use super::struct_variable::StructVariable;
 use super::subscript_meaning::{SubscriptIndex, SubscriptMeaning};
 use super::{SpecialisationArg, ViewIndex};
 use crate::dotted_path::dotted;
@@ -128,7 +129,8 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let mut known = Some(0i128);
         for (index, &extent) in indices.iter().zip(&fixed.shape) {
             let n = i128::from(extent);
-            let constant = super::component_expr::constant_index(index);
+            // What stands for an array that is not set has no elements: whether one is asked for shows at run time.
+            let constant = super::component_expr::constant_index(index).filter(|_| extent > 0);
             if let Some(constant) = constant
                 && !(-n..n).contains(&constant)
             {
@@ -360,6 +362,29 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         self.locals[local.0 as usize].first_read = 0;
         self.locals[local.0 as usize].last_read = u32::MAX;
         if indices.is_empty() { NameMeaning::Local(local) } else { self.viewed(name, local, indices, span) }
+    }
+
+    /// The parameters of a function that is given a struct whose arrays at some leaves are not set: arrays of no
+    /// elements are there instead.
+    pub(super) fn incomplete_parameter(
+        &mut self,
+        name: &str,
+        ty: ValueType,
+        unset: &[usize],
+        span: Span,
+    ) -> NameMeaning {
+        let mut leaves = SmallVec::new();
+        for (at, leaf) in ty.leaves(name).into_iter().enumerate() {
+            leaves.push(match LocalArray::empty(leaf.ty).filter(|_| unset.contains(&at)) {
+                None => Some(self.plain_parameter(&leaf.path, leaf.ty, span)),
+                Some(empty) => match self.own_parameter(&leaf.path, &empty, &[], span) {
+                    NameMeaning::Local(local) => Some(local),
+                    _ => return NameMeaning::Poisoned,
+                },
+            });
+        }
+        self.structs.push(StructVariable { name: name.into(), ty, span, leaves });
+        NameMeaning::Struct(self.structs.len() - 1)
     }
 
     /// A slice is three parameters.

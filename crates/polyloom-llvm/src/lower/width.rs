@@ -124,7 +124,7 @@ impl WidthRequest<'_> {
             None if hides_latency(module, func, region, uniformity, processor) => (lanes * 2).min(64),
             None => lanes,
         };
-        let lanes = lanes.min(most);
+        let lanes = lanes_for_rows(func, region, uniformity, processor, (lanes, bytes, most)).min(most);
         let n_registers = (lanes * bytes) as f32 / processor.vector_bytes as f32;
         let cost = ThreadCost::of(module, func, region, uniformity, variant, (lanes, n_registers));
         let (lanes, rival) = if cost.alone < cost.in_group { (1, lanes) } else { (lanes, 1) };
@@ -295,6 +295,33 @@ fn hides_latency(
         }
     });
     waits && fits
+}
+
+/// The lanes of a region of a block whose threads go along a row together, each taking every `most`-th element: groups
+/// of fewer threads go along the row one after the other, and leave gaps that the next group comes back to. As many as
+/// the registers have room for.
+fn lanes_for_rows(
+    func: &Function,
+    region: Region,
+    uniformity: &Uniformity,
+    processor: &HostProcessor,
+    (lanes, bytes, most): (u32, u32, u32),
+) -> u32 {
+    let n_registers = if processor.vector_bytes == 64 { 32 } else { 16 };
+    let mut wanted = lanes;
+    func.walk(region, &mut |inst, data| {
+        let goes_along_row = data.op == Op::ForRange
+            && func.as_const(data.operands[2]) == Some(most.into())
+            && matches!(uniformity.shape(data.operands[0]), ValueShape::Affine { stride: 1, .. });
+        if goes_along_row {
+            let live = live_through(func, uniformity, inst) + TEMPORARIES;
+            let fits = |lanes: u32| live * (lanes * bytes / processor.vector_bytes) as usize <= n_registers;
+            while wanted < most && fits(2 * wanted) {
+                wanted *= 2;
+            }
+        }
+    });
+    wanted
 }
 
 /// Registers an iteration needs for values of its own.
