@@ -104,11 +104,11 @@ impl TaskGraph {
             })
         })?;
         let found = match done {
-            (Ok(timeline), None) => (TaskTimeline { timeline }, None),
-            (Ok(timeline), Some(interrupt)) => {
+            ((timeline, Ok(())), None) => (TaskTimeline { timeline }, None),
+            ((timeline, Ok(())), Some(interrupt)) => {
                 (TaskTimeline { timeline }, Some((interrupt.into_value(py).into_any(), None)))
             }
-            (Err((error, timeline)), interrupt) => (TaskTimeline { timeline }, failed(error, interrupt)),
+            ((timeline, Err(error)), interrupt) => (TaskTimeline { timeline }, failed(error, interrupt)),
         };
         drop(held);
         Ok(found)

@@ -85,9 +85,8 @@ impl TaskGraph {
     /// Runs the tasks by a plan of this graph and returns when all are done and arrays hold their results where they were. What ran is
     /// measured for the models. Of the options `interrupted`, `cancel` and `sim` count.
     ///
-    /// # Errors
-    ///
-    /// The first [`TaskError`]. What tasks have written until then is where it belongs.
+    /// The result is what ran and, if a task failed, the first [`TaskError`] in the program's order. What tasks have written until then
+    /// is where it belongs.
     ///
     /// # Safety
     ///
@@ -98,7 +97,7 @@ impl TaskGraph {
         plan: &TaskPlan,
         models: &TaskModels,
         options: &LaunchOptions<'_>,
-    ) -> Result<TaskTimeline, (TaskError, TaskTimeline)> {
+    ) -> (TaskTimeline, Result<(), TaskError>) {
         let homes = plan.memory.segments.iter().map(|segment| vec![plan.memory.regions[segment.region].memory]);
         let run = TaskRun {
             graph: self,
@@ -369,7 +368,7 @@ impl TaskRun<'_> {
     /// # Safety
     ///
     /// As [`TaskGraph::run`], and no thread works any more.
-    unsafe fn finish(self) -> Result<TaskTimeline, (TaskError, TaskTimeline)> {
+    unsafe fn finish(self) -> (TaskTimeline, Result<(), TaskError>) {
         let memory: &TaskMemory = &self.plan.memory;
         let mut lost = None;
         for (segment, piece) in memory.segments.iter().enumerate() {
@@ -396,10 +395,7 @@ impl TaskRun<'_> {
             let task = state.is_done.iter().position(|is_done| !is_done)?;
             Some(TaskError { task: self.plan.sources[task], error: LaunchError::Cancelled })
         };
-        match state.failure.or(lost).or_else(cancelled) {
-            Some(error) => Err((error, timeline)),
-            None => Ok(timeline),
-        }
+        (timeline, state.failure.or(lost).or_else(cancelled).map_or(Ok(()), Err))
     }
 }
 
