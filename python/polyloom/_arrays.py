@@ -659,6 +659,11 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
     def _part(self, index: Any) -> Any:
         """What an index of elements chooses of `_storage`."""
         if self._memory is None:
+            part = self._storage[self._key(index)]
+            if isinstance(part, np.ndarray) and part.base is not None:
+                return part
+            # It is a copy, of what tasks have yet to write.
+            _native.run_recorded_tasks()
             return self._storage[self._key(index)]
         parts = index if isinstance(index, tuple) else (index,)
         for part in parts:

@@ -61,7 +61,7 @@ def of_struct(pair: Pair):
 
 @loom.kernel
 def reversed_by_block(x: loom.array(dtype=float)):
-    shared = loom.shared(64, dtype=float)
+    shared = loom.shared_array(shape=64, dtype=float)
     i = loom.thread_idx()
     shared[i] = x[i]
     loom.sync_threads()
@@ -106,7 +106,7 @@ def test_random_tasks_have_the_bits_of_launches_one_after_the_other(seed):
     with loom.tasks(BOTH, costs=lambda *given: rng.random() * 1e-3) as t:
         run(found)
     assert found.tobytes() == expected.tobytes(), str(t)
-    assert len(ran_on(t)) == len(launches)
+    assert len(ran_on(t)) >= len(launches), "some are in two parts"
 
 
 def test_tasks_that_do_not_wait_for_each_other_run_on_both_devices():
