@@ -147,8 +147,8 @@ pub(super) enum BodyForm {
     SplitBlock,
     /// A thread has the lane of the block of a row that the first two outer axes tell.
     SplitLane,
-    /// A thread has a row, and stores what its elements up to each are combined to.
-    Scan,
+    /// A thread has a row, and stores what its elements up to each are combined to. Threads of few rows run one by one.
+    Scan { has_few_rows: bool },
     /// A block of 128 threads has 32 rows, of which it loads and stores squares; each thread of one warp goes along a row.
     ScanTiles,
     /// A block of threads has tiles of a product, whose rows and columns are the last two outer axes.

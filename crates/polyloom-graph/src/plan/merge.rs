@@ -96,12 +96,9 @@ impl MergedAxes {
     /// there are many along it.
     pub(super) fn axis_of_narrow_rows(&self) -> Option<usize> {
         let n_lanes = N_LANES as u64;
-        match self.outer[..] {
-            [.., rows, columns] if (n_lanes / 2..MIN_ROW).contains(&columns) && rows >= n_lanes / 2 => {
-                self.inner.is_empty().then_some(self.outer.len() - 2)
-            }
-            _ => None,
-        }
+        let (columns, rows) = self.outer.split_last()?;
+        let is_narrow = (n_lanes / 2..MIN_ROW).contains(columns) && self.inner.is_empty();
+        rows.iter().rposition(|&n| n >= n_lanes / 2).filter(|_| is_narrow)
     }
 
     /// Returns true if elements lie along rows that are too short for the vectors of a grid of several axes.

@@ -117,13 +117,15 @@ impl TileShape {
         let n_fair = (n_matrices * n_tall * n_wide).div_ceil(4 * u64::from(options.n_workers));
         let n_near = GROUP_BYTES / (most_rows * panel_bytes).max(1);
         let n_grouped = n_near.min(n_fair).clamp(1, MAX_GROUPED.into()) as u32;
+        // Pieces are of about the same length, because each stores its partial sums and loads them again.
+        let n_pieces = length.div_ceil(PIECE_LENGTH.into());
         TileShape {
             rows: most_rows as u8,
             columns: tile_columns as u8,
             packs_left,
             packs_right,
             n_grouped,
-            piece: PIECE_LENGTH,
+            piece: length.div_ceil(n_pieces.max(1)).max(1) as u32,
         }
     }
 }
@@ -310,7 +312,7 @@ fn choose_columns(columns: u64, most: u64) -> u64 {
     }
     // Tiles of one vector do less for each factor that they load, which is worth it where two would hang over.
     let computed = |width: u64| columns.div_ceil(width) * width;
-    if computed(half) * 5 / 4 < computed(most) { half } else { most }
+    if computed(half) * 9 / 8 < computed(most) { half } else { most }
 }
 
 /// The columns of values that threads go along side by side.

@@ -38,7 +38,8 @@ pub(super) fn is_strided(func: &Function, uniformity: &Uniformity, inst: Inst) -
 }
 
 impl FunctionLowering<'_, '_> {
-    /// Lowers a strided loop for groups whose lanes make as many iterations, and for others; `None` for other loops.
+    /// Lowers a strided loop as the iterations that all lanes of a group make, and those that are left to some of them;
+    /// `None` for other loops.
     pub(super) fn strided_for_range(
         &mut self,
         inst: Inst,
@@ -47,7 +48,7 @@ impl FunctionLowering<'_, '_> {
     ) -> Result<Option<RegionFlow>> {
         let func = self.func;
         let data = &func.insts[inst];
-        let &[ValueRep::Affine { base: lo, .. }, ValueRep::Uniform(hi), ValueRep::Uniform(step)] = bounds else {
+        let &[ValueRep::Affine { base: lo, stride }, ValueRep::Uniform(hi), ValueRep::Uniform(step)] = bounds else {
             return Ok(None);
         };
         let is_strided = self.lane_facts().is_some_and(|facts| is_strided(func, facts, inst));
@@ -57,27 +58,31 @@ impl FunctionLowering<'_, '_> {
             return Ok(None);
         }
         let (ir, ty) = (self.ir, self.scalar_of(data.operands[0])?);
+        let zero = ir.zero(ir.type_of(lo));
         let last = ir.add(lo, ir.int_const(ir.type_of(lo), u64::from(self.lanes - 1)));
         let step_const = func.as_const(data.operands[2]);
         let n_first = self.trip_count(lo, hi, step, ty, step_const)?;
         let n_last = self.trip_count(last, hi, step, ty, step_const)?;
-        // Numbers between do not wrap around if the last is not below the first.
-        let is_same = ir.and(ir.icmp(EQ, n_first, n_last), ir.icmp(SLE, lo, last));
-        let (together, apart) = (ir.block(c"together"), ir.block(c"apart"));
-        ir.cond_br(is_same, together, apart);
-        let exec = self.exec;
-        let mut edges = Vec::new();
-        for (block, in_step) in [(together, true), (apart, false)] {
-            ir.switch_to(block);
-            self.exec = exec;
-            self.in_step.extend(in_step.then_some(inst));
-            let flow = self.for_range_over(inst, bounds, inits.clone())?;
-            if in_step {
-                self.in_step.pop();
-            }
-            if let RegionFlow::Yields(values) = flow {
-                edges.push(MergeEdge { block: ir.current(), values, exec: self.exec });
-            }
+        // The last lane makes the fewest if the loop goes up. Nothing wraps around if neither the lanes' numbers do nor
+        // where the first lane comes to. Otherwise no iteration is made in step.
+        let middle = ir.add(lo, ir.mul(n_last, step));
+        let goes_up = ir.and(ir.icmp(ULE, n_last, n_first), ir.icmp(SLE, zero, lo));
+        let stays = ir.and(ir.icmp(SLE, lo, last), ir.icmp(SLE, lo, middle));
+        let is_plain = ir.and(goes_up, stays);
+        let middle = ir.select(is_plain, middle, lo);
+        let together = [bounds[0], ValueRep::Uniform(middle), bounds[2]];
+        self.in_step.push(inst);
+        let flow = self.for_range_over(inst, &together, inits.clone())?;
+        self.in_step.pop();
+        let RegionFlow::Yields(values) = flow else { return Ok(Some(flow)) };
+        let (apart, none_left) = (ir.block(c"apart"), ir.block(c"together"));
+        let is_over = ir.and(is_plain, ir.icmp(EQ, n_first, n_last));
+        ir.cond_br(is_over, none_left, apart);
+        let mut edges = vec![MergeEdge { block: none_left, values: values.clone(), exec: self.exec }];
+        ir.switch_to(apart);
+        let rest = [ValueRep::Affine { base: middle, stride }, bounds[1], bounds[2]];
+        if let RegionFlow::Yields(values) = self.for_range_over(inst, &rest, values)? {
+            edges.push(MergeEdge { block: ir.current(), values, exec: self.exec });
         }
         Ok(Some(self.join(edges)?.map_or(RegionFlow::Gone, RegionFlow::Yields)))
     }

@@ -14,16 +14,36 @@ use polyloom_ir::{Expr, ExprBuilder, Op, Scalar};
 const PAIRS_AT_ONCE: i64 = 4;
 
 /// A reduction whose state is carried through a loop.
+///
+/// The extremum of floats is worked out by comparing integers, which takes one instruction of the next to wait for. The bits
+/// of floats, as they are, are in the order of the floats where these are positive, and in the opposite order where they are
+/// negative. So the state is the greatest and the least of the bits as signed integers and the greatest as unsigned ones,
+/// which tell the extremum, and whether there was a NaN. Lanes are combined, and places of extrema found, by *keys*: integers in the order of
+/// the floats, of which NaN's goes before all others.
 #[derive(Clone, Copy)]
 pub(super) struct Accumulator {
     op: TensorOp,
     /// The type of the elements as they are combined.
     dtype: Scalar,
+    /// The type that elements are counted in.
+    place_type: Scalar,
+    /// Whether the result is asked for after each element.
+    is_scan: bool,
 }
 
 impl Accumulator {
     pub(super) fn new(op: TensorOp, element: Scalar) -> Accumulator {
-        Accumulator { op, dtype: accumulator(element) }
+        Accumulator { op, dtype: accumulator(element), place_type: Scalar::I64, is_scan: false }
+    }
+
+    /// The reduction whose result after each element a scan stores.
+    pub(super) fn of_scan(op: TensorOp, element: Scalar) -> Accumulator {
+        Accumulator { is_scan: true, ..Accumulator::new(op, element) }
+    }
+
+    /// Counts elements in this type.
+    fn with_places(self, place_type: Scalar) -> Accumulator {
+        Accumulator { place_type, ..self }
     }
 
     pub(super) fn dtype(self) -> Scalar {
@@ -35,12 +55,90 @@ impl Accumulator {
         matches!(self.op, TensorOp::Sum | TensorOp::Prod)
     }
 
-    fn watches_nan(self) -> bool {
-        matches!(self.op, TensorOp::Max | TensorOp::Min) && self.dtype.is_float()
+    /// Returns true if the state is what the bits of floats are between.
+    fn has_bits(self) -> bool {
+        self.is_extremum() && !self.is_scan && self.dtype.is_float()
+    }
+
+    /// Returns true if the state has the key of a float.
+    fn has_keys(self) -> bool {
+        (self.is_index() || self.is_extremum() && self.is_scan) && self.dtype.is_float()
+    }
+
+    fn is_extremum(self) -> bool {
+        matches!(self.op, TensorOp::Max | TensorOp::Min)
     }
 
     fn is_index(self) -> bool {
         matches!(self.op, TensorOp::Argmax | TensorOp::Argmin)
+    }
+
+    fn looks_for_most(self) -> bool {
+        matches!(self.op, TensorOp::Max | TensorOp::Argmax)
+    }
+
+    fn key_type(self) -> Scalar {
+        if self.dtype.bits() == 64 { Scalar::I64 } else { Scalar::I32 }
+    }
+
+    fn unsigned_key_type(self) -> Scalar {
+        if self.dtype.bits() == 64 { Scalar::U64 } else { Scalar::U32 }
+    }
+
+    /// The state of a float alone.
+    fn bits<'g>(self, x: Expr<'g>) -> Vec<Expr<'g>> {
+        let bits = x.bitcast(self.key_type());
+        vec![bits, bits, x.bitcast(self.unsigned_key_type())]
+    }
+
+    /// The key of the extremum of such a state.
+    fn key_of_bits<'g>(self, state: &[Expr<'g>]) -> Expr<'g> {
+        let [greatest, least, most] = state else { return state[0] };
+        let b = greatest.builder();
+        let signed = most.bitcast(self.key_type());
+        let extremum = match self.looks_for_most() {
+            true => greatest.ge(0).select(*greatest, *least),
+            false => least.lt(0).select(signed, *least),
+        };
+        let infinity = b.float(self.dtype, f64::INFINITY).bitcast(self.key_type());
+        let negative = b.float(self.dtype, f64::NEG_INFINITY).bitcast(self.key_type());
+        // Of negative integers, the order as unsigned ones is that as signed ones.
+        let is_nan = greatest.gt(infinity) | (signed.lt(0) & signed.gt(negative));
+        is_nan.select(self.first_key(b), self.key_of_number(extremum))
+    }
+
+    fn key_of_number<'g>(self, bits: Expr<'g>) -> Expr<'g> {
+        bits ^ (self.sign(bits) & self.magnitude_bits(bits.builder()))
+    }
+
+    /// -1 for what is negative, otherwise 0.
+    fn sign<'g>(self, bits: Expr<'g>) -> Expr<'g> {
+        bits >> i64::from(self.dtype.bits() - 1)
+    }
+
+    /// The key that no other goes before: NaN's.
+    fn first_key<'g>(self, b: &'g ExprBuilder) -> Expr<'g> {
+        worst(b, self.key_type(), !self.looks_for_most())
+    }
+
+    /// The key of a float. The zeros have the same one where the place of an extremum is looked for.
+    fn key<'g>(self, x: Expr<'g>) -> Expr<'g> {
+        let bits = x.bitcast(self.key_type());
+        let key = self.key_of_number(bits);
+        let key = if self.is_index() { key - self.sign(bits) } else { key };
+        x.ne(x).select(self.first_key(x.builder()), key)
+    }
+
+    /// The float that an extremum's key stands for.
+    fn float_of<'g>(self, key: Expr<'g>) -> Expr<'g> {
+        let b = key.builder();
+        let float = self.key_of_number(key).bitcast(self.dtype);
+        key.eq(self.first_key(b)).select(b.float(self.dtype, f64::NAN), float)
+    }
+
+    /// All bits but the sign's.
+    fn magnitude_bits(self, b: &ExprBuilder) -> Expr<'_> {
+        worst(b, self.key_type(), false)
     }
 
     /// Returns the state before any element.
@@ -55,13 +153,14 @@ impl Accumulator {
             TensorOp::All => vec![boolean(b, true)],
             TensorOp::Any => vec![boolean(b, false)],
             TensorOp::Max | TensorOp::Min if self.dtype == Scalar::Bool => vec![boolean(b, self.op == TensorOp::Min)],
-            TensorOp::Max | TensorOp::Min => {
-                let worst = worst(b, self.dtype, self.op == TensorOp::Max);
-                if self.watches_nan() { vec![worst, boolean(b, false)] } else { vec![worst] }
+            TensorOp::Max | TensorOp::Min if self.has_bits() => self.bits(worst(b, self.dtype, self.looks_for_most())),
+            TensorOp::Max | TensorOp::Min if self.has_keys() => {
+                vec![self.key(worst(b, self.dtype, self.looks_for_most()))]
             }
+            TensorOp::Max | TensorOp::Min => vec![worst(b, self.dtype, self.looks_for_most())],
             TensorOp::Argmax | TensorOp::Argmin => {
-                let worst = worst(b, self.dtype, self.op == TensorOp::Argmax);
-                vec![worst, b.int(Scalar::I64, -1)]
+                let dtype = if self.has_keys() { self.key_type() } else { self.dtype };
+                vec![worst(b, dtype, self.looks_for_most()), b.int(self.place_type, -1)]
             }
             _ => vec![number(0.0)],
         }
@@ -76,10 +175,13 @@ impl Accumulator {
             TensorOp::MatMul if self.dtype.is_float() => vec![x.fma(widen(values[1]), state[0])],
             TensorOp::MatMul if self.dtype == Scalar::Bool => vec![state[0] | (x & widen(values[1]))],
             TensorOp::MatMul => vec![state[0] + x * widen(values[1])],
-            TensorOp::Max | TensorOp::Min if self.watches_nan() => {
-                vec![self.pair(b, state[0], x), state[1] | x.ne(x)]
+            TensorOp::Argmax | TensorOp::Argmin => {
+                let x = if self.has_keys() { self.key(x) } else { x };
+                let place = if place.scalar() == self.place_type { place } else { place.cast(self.place_type) };
+                self.first_or_better(state, &[x, place])
             }
-            TensorOp::Argmax | TensorOp::Argmin => self.better(state, &[x, place.cast(Scalar::I64)]),
+            _ if self.has_bits() => self.merge(state, &self.bits(x)),
+            _ if self.has_keys() => vec![self.pair(b, state[0], self.key(x))],
             _ => vec![self.pair(b, state[0], x)],
         }
     }
@@ -99,19 +201,27 @@ impl Accumulator {
         b.op(op, &[x, y])
     }
 
+    /// Returns true where the second is better than the first.
+    fn is_better<'g>(self, first: Expr<'g>, second: Expr<'g>) -> Expr<'g> {
+        let ordered = |x: Expr<'g>| if x.scalar() == Scalar::Bool { x.cast(Scalar::U8) } else { x };
+        let (first, second) = (ordered(first), ordered(second));
+        if self.looks_for_most() { second.gt(first) } else { second.lt(first) }
+    }
+
+    /// Returns the better of two candidates, each a value and its place, where the second comes after the first.
+    fn first_or_better<'g>(self, first: &[Expr<'g>], second: &[Expr<'g>]) -> Vec<Expr<'g>> {
+        let is_better = self.is_better(first[0], second[0]);
+        // No key of a float is that of no element yet.
+        let takes = if self.has_keys() { is_better } else { first[1].lt(0) | is_better };
+        vec![takes.select(second[0], first[0]), takes.select(second[1], first[1])]
+    }
+
     /// Returns the better of two candidates, each a value and its place, -1 if there is none.
     fn better<'g>(self, first: &[Expr<'g>], second: &[Expr<'g>]) -> Vec<Expr<'g>> {
-        let ordered = |x: Expr<'g>| if x.scalar() == Scalar::Bool { x.cast(Scalar::U8) } else { x };
-        let (x, y) = (ordered(first[0]), ordered(second[0]));
-        let is_beyond = if self.op == TensorOp::Argmax { y.gt(x) } else { y.lt(x) };
-        let (mut wins, mut ties) = (is_beyond, y.eq(x));
-        if self.dtype.is_float() {
-            let (x_is_nan, y_is_nan) = (x.ne(x), y.ne(y));
-            wins = wins | (y_is_nan & !x_is_nan);
-            ties = ties | (y_is_nan & x_is_nan);
-        }
+        let ties = !(self.is_better(first[0], second[0]) | self.is_better(second[0], first[0]));
         let is_earlier = ties & second[1].lt(first[1]);
-        let takes = second[1].ge(0) & (first[1].lt(0) | wins | is_earlier);
+        let wins = self.is_better(first[0], second[0]) | is_earlier;
+        let takes = second[1].ge(0) & (first[1].lt(0) | wins);
         vec![takes.select(second[0], first[0]), takes.select(second[1], first[1])]
     }
 
@@ -121,46 +231,34 @@ impl Accumulator {
         if self.is_index() {
             return self.better(first, second);
         }
-        let mut merged = vec![self.pair(b, first[0], second[0])];
-        if self.watches_nan() {
-            merged.push(first[1] | second[1]);
+        if let ([greatest, least, most], [other_greatest, other_least, other_most]) = (first, second) {
+            return vec![greatest.max(*other_greatest), least.min(*other_least), most.max(*other_most)];
         }
-        merged
+        vec![self.pair(b, first[0], second[0])]
     }
 
     /// Combines the states of the 32 threads of a block as a tree, through shared arrays numbered from `first` on. All threads
     /// get the result.
     pub(super) fn across_lanes<'g>(self, state: &[Expr<'g>], first: u32) -> Vec<Expr<'g>> {
-        let b = state[0].builder();
-        let array = |(id, x): (u32, &Expr<'g>)| b.shared_array(id, x.scalar(), N_LANES as u32);
-        let arrays: Vec<Expr<'g>> = (first..).zip(state).map(array).collect();
-        let at = |place: Expr<'g>| -> Vec<Expr<'g>> { arrays.iter().map(|array| array.load(&[place])).collect() };
-        let keep = |place: Expr<'g>, state: &[Expr<'g>]| {
-            arrays.iter().zip(state).for_each(|(array, &x)| array.store(&[place], x));
-        };
-        let lane = b.thread_idx(0);
-        keep(lane, state);
-        b.sync_threads();
-        let mut distance = N_LANES as i64 / 2;
-        while distance > 0 {
-            b.if_then(lane.lt(distance), || keep(lane, &self.merge(&at(lane), &at(lane + distance))));
-            b.sync_threads();
-            distance /= 2;
+        if self.has_bits() {
+            let b = state[0].builder();
+            let pair = |x: &[Expr<'g>], y: &[Expr<'g>]| vec![self.pair(b, x[0], y[0])];
+            return self.bits(self.float_of(across_block(&[self.key_of_bits(state)], first, pair)[0]));
         }
-        at(b.int(Scalar::I32, 0))
+        across_block(state, first, |x, y| self.merge(x, y))
     }
 
     /// Combines the states of the 32 lanes of a warp as the same tree, without shared memory. All lanes get the result.
     pub(super) fn across_warp<'g>(self, state: &[Expr<'g>]) -> Vec<Expr<'g>> {
         let b = state[0].builder();
-        let mut state = state.to_vec();
+        let mut state = if self.has_bits() { vec![self.key_of_bits(state)] } else { state.to_vec() };
         let mut distance = N_LANES as u8 / 2;
         while distance > 0 {
             let other: Vec<Expr<'g>> = state.iter().map(|&x| b.shuffle_xor(x, distance)).collect();
             state = self.merge(&state, &other);
             distance /= 2;
         }
-        state
+        if self.has_bits() { self.bits(self.float_of(state[0])) } else { state }
     }
 
     /// Returns shared arrays, numbered from `first` on, of so many states like this one.
@@ -171,18 +269,50 @@ impl Accumulator {
 
     /// Returns the number of shared arrays that [`Accumulator::across_lanes`] takes.
     pub(super) fn n_arrays(self) -> u32 {
-        if self.watches_nan() || self.is_index() { 2 } else { 1 }
+        if self.is_index() {
+            2
+        } else if self.has_bits() {
+            3
+        } else {
+            1
+        }
     }
 
     /// Returns the result, of a type.
     pub(super) fn finish<'g>(self, state: &[Expr<'g>], dtype: Scalar) -> Expr<'g> {
         let value = match self.op {
             TensorOp::Argmax | TensorOp::Argmin => state[1],
-            _ if self.watches_nan() => state[1].select(state[0].builder().float(self.dtype, f64::NAN), state[0]),
+            _ if self.has_bits() => self.float_of(self.key_of_bits(state)),
+            _ if self.has_keys() => self.float_of(state[0]),
             _ => state[0],
         };
         if value.scalar() == dtype { value } else { value.cast(dtype) }
     }
+}
+
+/// Combines the states of the 32 threads of a block as a tree, through shared arrays numbered from `first` on.
+fn across_block<'g>(
+    state: &[Expr<'g>],
+    first: u32,
+    merge: impl Fn(&[Expr<'g>], &[Expr<'g>]) -> Vec<Expr<'g>>,
+) -> Vec<Expr<'g>> {
+    let b = state[0].builder();
+    let array = |(id, x): (u32, &Expr<'g>)| b.shared_array(id, x.scalar(), N_LANES as u32);
+    let arrays: Vec<Expr<'g>> = (first..).zip(state).map(array).collect();
+    let at = |place: Expr<'g>| -> Vec<Expr<'g>> { arrays.iter().map(|array| array.load(&[place])).collect() };
+    let keep = |place: Expr<'g>, state: &[Expr<'g>]| {
+        arrays.iter().zip(state).for_each(|(array, &x)| array.store(&[place], x));
+    };
+    let lane = b.thread_idx(0);
+    keep(lane, state);
+    b.sync_threads();
+    let mut distance = N_LANES as i64 / 2;
+    while distance > 0 {
+        b.if_then(lane.lt(distance), || keep(lane, &merge(&at(lane), &at(lane + distance))));
+        b.sync_threads();
+        distance /= 2;
+    }
+    at(b.int(Scalar::I32, 0))
 }
 
 fn boolean(b: &ExprBuilder, value: bool) -> Expr<'_> {
@@ -205,7 +335,7 @@ fn worst(b: &ExprBuilder, dtype: Scalar, is_least: bool) -> Expr<'_> {
 impl<'g> BodyEmitter<'_, 'g> {
     pub(super) fn accumulator(&self, reduction: &BodyReduction) -> Accumulator {
         let element = self.body.expressions[reduction.values[0] as usize].dtype;
-        Accumulator::new(reduction.op, element)
+        Accumulator::new(reduction.op, element).with_places(self.place_type())
     }
 
     fn stored_accumulator(&self, op: TensorOp, address: &BodyAddress) -> Accumulator {

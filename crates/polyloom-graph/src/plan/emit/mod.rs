@@ -39,7 +39,7 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
             BodyForm::ScanTiles => emitter.scan_tiles(),
             BodyForm::Tiled { row_axis } => emitter.tiled(usize::from(row_axis)),
             BodyForm::Squares { row_axis } => emitter.squares(usize::from(row_axis)),
-            BodyForm::Scan => emitter.scan(),
+            BodyForm::Scan { .. } => emitter.scan(),
             BodyForm::Product { tile, params } => emitter.products(tile, params),
             BodyForm::MatrixProduct(tile) => emitter.matrix_product(tile),
             BodyForm::PipelinedProduct(tile) => emitter.pipelined_product(tile),
@@ -54,6 +54,9 @@ pub(super) fn emit(body: &KernelBody) -> Result<Function, BuildError> {
     function.metadata.dense_arrays = true;
     if let Some(n_threads) = body.block_size() {
         function.metadata.workgroup_size = Some([n_threads, 1, 1]);
+    }
+    if let BodyForm::Scan { has_few_rows: true } = body.form {
+        function.metadata.hints = vec![("vector_width".to_owned(), "1".to_owned())];
     }
     function.metadata.shared_bytes = match body.form {
         BodyForm::PipelinedProduct(tile) => Some(tile.shared_ends()[1]),

@@ -138,7 +138,7 @@ impl<'g> BodyEmitter<'_, 'g> {
         let dtype = self.scanned_type(reduction);
         let zero = || if dtype.is_float() { self.b.float(dtype, 0.0) } else { self.b.int(dtype, 0) };
         match extremum_of(reduction.op) {
-            Some(op) => Accumulator::new(op, dtype).initial(self.b),
+            Some(op) => Accumulator::of_scan(op, dtype).initial(self.b),
             None => vec![zero(), zero()],
         }
     }
@@ -154,7 +154,7 @@ impl<'g> BodyEmitter<'_, 'g> {
     ) -> Vec<Expr<'g>> {
         let b = self.b;
         let dtype = self.scanned_type(reduction);
-        let extremum = extremum_of(reduction.op).map(|op| Accumulator::new(op, dtype));
+        let extremum = extremum_of(reduction.op).map(|op| Accumulator::of_scan(op, dtype));
         let op = if reduction.op == TensorOp::Cumprod { Op::Mul } else { Op::Add };
         let is_first_of_block = (first & (BLOCK_LENGTH as i64 - 1)).eq(0);
         let has_carry = first.ge(BLOCK_LENGTH as i64);
@@ -201,7 +201,7 @@ impl<'g> BodyEmitter<'_, 'g> {
     }
 
     fn scan_extremum(&self, reduction: &BodyReduction, address: &BodyAddress, op: TensorOp) {
-        let accumulator = Accumulator::new(op, self.scanned_type(reduction));
+        let accumulator = Accumulator::of_scan(op, self.scanned_type(reduction));
         let initial = accumulator.initial(self.b);
         self.b.for_range_many(0, self.row_length(), 1, &initial, |place, state| {
             let element = self.element(place);
