@@ -327,22 +327,15 @@ def test_auto_is_a_device_of_launches_and_kernels():
         loom.launch(anywhere, 5, [x])
 
 
-def test_what_was_measured_decides():
-    """The simulator is slower than the CPU by far: after it was tried once, kernels run on the CPU."""
-
-    @loom.kernel
-    def heavy(x: loom.array(dtype=float)):
-        s = 0.0
-        for k in range(200):
-            s = s + loom.sin(float(k))
-        x[loom.tid()] = s
-
-    x = np.zeros(256, np.float32)
+def test_what_is_fast_on_the_cpu_stays_there():
+    """Nobody has to say that the simulator is slow: its rates say so before it is measured."""
+    x = np.zeros(8, np.float32)
     for _ in range(3):
         with loom.tasks(BOTH) as t:
-            loom.launch(heavy, 256, [x])
-    assert ran_on(t) == [("heavy", "cpu")]
-    assert t.predicted_seconds < 0.5
+            loom.launch(scale, 8, [x, 1.0])
+        assert ran_on(t) == [("scale", "cpu")]
+        assert t.predicted_seconds > 0
+    assert x.tolist() == [0.75] * 8
 
 
 @loom.kernel

@@ -4,13 +4,12 @@ use crate::backward::DerivativeMemo;
 use crate::device_code::DeviceKernels;
 use crate::kernel::Kernel;
 use crate::kernel_program::KernelProgram;
-use crate::tasks::KernelPart;
 use polyloom_codegen::{ArgFacts, CodeVariant};
 use polyloom_frontend::CompileError;
 use polyloom_ir::{Diagnostic, FloatMode, FuncId, Module};
 use polyloom_passes::analysis::canonical::canonical_hash;
 use polyloom_passes::analysis::launch_bounds::LaunchBounds;
-use polyloom_passes::fusion::FusionFacts;
+use polyloom_passes::fusion::{FusionFacts, LaunchPart};
 use polyloom_passes::pipeline;
 use polyloom_passes::transform::blocks::split_blocks;
 use polyloom_runtime::{CpuKernel, InterpretableHir, KernelSource, LaunchError, Tier, TierPolicy, without_fork};
@@ -33,7 +32,7 @@ pub(crate) struct KernelCode {
     /// Holds what decides whether its launches become one with others.
     fusion_facts: OnceLock<FusionFacts>,
     /// The kernel that runs parts of its launches, if there is one.
-    part: OnceLock<Option<KernelPart>>,
+    part: OnceLock<Option<(Arc<Kernel>, LaunchPart)>>,
     /// The kernel that takes leaves in place of structs.
     flat: OnceLock<Arc<Kernel>>,
     /// The kernel in the mode `strict`.
@@ -174,8 +173,12 @@ impl Kernel {
     }
 
     /// The kernel that runs parts of launches of this one; nothing if they cannot be run in parts.
-    pub(crate) fn part(&self) -> Option<&KernelPart> {
-        self.code.part.get_or_init(|| KernelPart::of(self)).as_ref()
+    pub(crate) fn part(&self) -> Option<&(Arc<Kernel>, LaunchPart)> {
+        let made = || {
+            let part = LaunchPart::of(&self.program.module, self.program.id)?;
+            Some((Arc::new(self.derived(part.module.clone(), part.kernel)), part))
+        };
+        self.code.part.get_or_init(made).as_ref()
     }
 
     /// This kernel with the parameters that its HIR has: in place of each struct, its leaves.

@@ -18,7 +18,6 @@ pub use memory::{TaskAccess, TaskMemory, TaskRegion, TaskSegment};
 pub use model::{KernelKey, TaskModels};
 pub use run::TaskError;
 pub use schedule::{PlacedTask, ScheduledSegment, ScheduledTask, SchedulingProblem, TaskSchedule, evaluate, schedule};
-pub(crate) use split::KernelPart;
 pub use timeline::{TaskTimeline, TimelineEntry};
 
 use crate::device;

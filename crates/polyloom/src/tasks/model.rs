@@ -1,6 +1,6 @@
 //! How long kernels and copies take: medians of what was measured, and before that what the rates of the machine say.
 //!
-//! Everything that runs is measured. A time is the median of the last few runs of a kernel over so many threads on a device, so that
+//! Everything that runs is measured, but for the first run of a kernel on a device. A time is the median of the last few runs of a kernel over so many threads on a device, so that
 //! a run that something else disturbed says nothing; over other numbers of threads it follows a line through the two nearest
 //! medians. A kernel that a device has not run takes what the rates of the cost model say of its bytes, which is about the least
 //! that it can take: a device is tried before it is given up.
@@ -10,6 +10,7 @@ use polyloom_graph::measure::median;
 use polyloom_graph::{Backend, MemorySpace};
 use polyloom_runtime::DeviceId;
 use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -103,9 +104,14 @@ impl TaskModels {
         self.locked().costs = costs;
     }
 
-    /// Notes a run of a kernel.
+    /// Notes a run of a kernel. The first on a device does not count, because it may have compiled code or loaded it.
     pub fn add_kernel(&self, kernel: KernelKey, device: DeviceId, n_threads: u64, ns: u64) {
-        self.locked().kernels.entry((kernel, device)).or_default().add(n_threads, ns);
+        match self.locked().kernels.entry((kernel, device)) {
+            Entry::Vacant(unknown) => {
+                unknown.insert(SizedTimes::default());
+            }
+            Entry::Occupied(mut known) => known.get_mut().add(n_threads, ns),
+        }
     }
 
     /// Notes a copy.
@@ -189,6 +195,7 @@ mod tests {
 
     fn measured(runs: &[(u64, u64)]) -> TaskModels {
         let models = TaskModels::default();
+        models.add_kernel(KERNEL, DeviceId::Cpu, 100, 1_000_000_000);
         runs.iter().for_each(|&(n, ns)| models.add_kernel(KERNEL, DeviceId::Cpu, n, ns));
         models
     }

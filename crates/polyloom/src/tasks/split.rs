@@ -1,13 +1,11 @@
 //! Large launches in two parts, for two devices.
 //!
 //! A launch is cut along its first axis if each element that its threads write is accessed by one thread alone, as far as HIR shows
-//! ([`LaunchPart`]). The parts are tasks of their own, whose accesses are the elements of their threads: they write different segments, and
+//! ([`polyloom_passes::fusion::LaunchPart`]). The parts are tasks of their own, whose accesses are the elements of their threads: they write different segments, and
 //! what they do not read is not copied. Each computes what the threads would have computed in the whole, to the bit.
 
 use super::{GivenTimes, PlannedTask, RecordedTask, Task, TaskAccess, TaskGraph, TaskModels, TaskPlan};
-use crate::kernel::Kernel;
 use polyloom_ir::{Composite, Scalar};
-use polyloom_passes::fusion::LaunchPart;
 use polyloom_runtime::ArgBlock;
 use std::sync::Arc;
 
@@ -19,22 +17,6 @@ const MOST_LAUNCHES: usize = 8;
 const MOST_TASKS: usize = 64;
 /// The predicted gain by which parts have to pay.
 const LEAST_GAIN: f64 = 0.05;
-
-/// A kernel for parts of launches, with what is known of the whole.
-#[derive(Debug)]
-pub(crate) struct KernelPart {
-    kernel: Arc<Kernel>,
-    part: LaunchPart,
-}
-
-impl KernelPart {
-    pub(crate) fn of(kernel: &Kernel) -> Option<KernelPart> {
-        let (module, id) = kernel.module();
-        let part = LaunchPart::of(module, id)?;
-        let kernel = Arc::new(kernel.derived(part.module.clone(), part.kernel));
-        Some(KernelPart { kernel, part })
-    }
-}
 
 impl TaskGraph {
     /// Returns the plan with launches in two parts where that makes it shorter.
@@ -108,7 +90,8 @@ impl TaskGraph {
 impl RecordedTask {
     /// Returns the task as two: the threads below a coordinate along the first axis, and the others. Nothing if it has no parts.
     fn parts(&self, cut: u64) -> Option<[RecordedTask; 2]> {
-        let (whole, part) = (&self.task.kernel, self.task.kernel.part()?);
+        let whole = &self.task.kernel;
+        let (kernel, part) = whole.part()?;
         let shape = &self.task.shape;
         let mut slot = 0;
         let mut slots = Vec::new();
@@ -117,19 +100,19 @@ impl RecordedTask {
             slot += ty.as_composite().map_or(1, Composite::n_components);
         }
         let written: Vec<bool> = slots.iter().map(|&slot| whole.writes(slot)).collect();
-        let windows = part.part.windows(&written, shape)?;
+        let windows = part.windows(&written, shape)?;
         let arrays = whole.types().iter().zip(windows).filter(|(ty, _)| ty.as_any_array().is_some());
         let windows: Vec<Option<(usize, i64, i64)>> = arrays.map(|(_, window)| window).collect();
         let of = |begin: u64, end: u64| {
             let mut args = ArgBlock::new();
             for param in 0..whole.params().len() {
-                args.same_as(part.kernel.params(), &self.task.args, whole.params(), param).ok()?;
+                args.same_as(kernel.params(), &self.task.args, whole.params(), param).ok()?;
             }
-            args.scalar(part.kernel.params(), Scalar::I32, begin).ok()?;
+            args.scalar(kernel.params(), Scalar::I32, begin).ok()?;
             let accesses = self.accesses.iter().zip(&windows);
             let accesses =
                 accesses.map(|(access, window)| access.window(*window, begin, end)).collect::<Option<_>>()?;
-            let mut task = Task { kernel: part.kernel.clone(), args, ..self.task.clone() };
+            let mut task = Task { kernel: kernel.clone(), args, ..self.task.clone() };
             task.shape[0] = end - begin;
             Some(RecordedTask { task, key: self.key, accesses, prints: false })
         };
