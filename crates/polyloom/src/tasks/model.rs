@@ -1,9 +1,9 @@
 //! How long kernels and copies take: medians of what was measured, and before that what the rates of the machine say.
 //!
-//! Everything that runs is measured, but for the first run of a kernel on a device. A time is the median of the last few runs of a kernel over so many threads on a device, so that
-//! a run that something else disturbed says nothing; over other numbers of threads it follows a line through the two nearest
-//! medians. A kernel that a device has not run takes what the rates of the cost model say of its bytes, which is about the least
-//! that it can take: a device is tried before it is given up.
+//! Every copy and every run of a kernel is measured, except the first run on a device, which may compile. A time is the median of the
+//! last few runs of a kernel over so many threads on a device, so that a run that something else disturbed says nothing; over other
+//! numbers of threads it follows a line through the two nearest medians. A kernel that a device has not run takes what the rates of the
+//! cost model say of its bytes, which is about the least that it can take: a device is tried before it is given up.
 
 use polyloom_graph::cost::{CostSource, MachineCosts, TransferCosts};
 use polyloom_graph::measure::median;

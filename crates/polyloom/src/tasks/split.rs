@@ -1,8 +1,8 @@
 //! Large launches in two parts, for two devices.
 //!
 //! A launch is cut along its first axis if each element that its threads write is accessed by one thread alone, as far as HIR shows
-//! ([`polyloom_passes::fusion::LaunchPart`]). The parts are tasks of their own, whose accesses are the elements of their threads: they write different segments, and
-//! what they do not read is not copied. Each computes what the threads would have computed in the whole, to the bit.
+//! ([`polyloom_passes::fusion::LaunchPart`]). The parts are tasks of their own, whose accesses are the elements of their threads: they
+//! write different segments, and what they do not read is not copied. Each computes what the threads would have computed in the whole, to the bit.
 
 use super::{GivenTimes, PlannedTask, RecordedTask, Task, TaskAccess, TaskGraph, TaskModels, TaskPlan};
 use polyloom_ir::{Composite, Scalar};
