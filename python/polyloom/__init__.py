@@ -53,6 +53,7 @@ try:
         _structs,
         _tangents,
         _tape,
+        _tasks,
         _tensor_gradients,
         ops,
         sim,
@@ -112,6 +113,7 @@ from polyloom._streams import *  # noqa: F403
 from polyloom._structs import *  # noqa: F403
 from polyloom._tangents import *  # noqa: F403
 from polyloom._tape import *  # noqa: F403
+from polyloom._tasks import *  # noqa: F403
 from polyloom._tensor import Tensor
 from polyloom._tensor_gradients import *  # noqa: F403
 
@@ -211,5 +213,6 @@ __all__ = [
     *_structs.__all__,
     *_tangents.__all__,
     *_tape.__all__,
+    *_tasks.__all__,
     *_tensor_gradients.__all__,
 ]

@@ -484,7 +484,8 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
         return made
 
     def _wait_for_copies(self) -> None:
-        """Waits for copies of a GPU's that write the elements, which the host is about to read."""
+        """Waits for tasks, and for copies of a GPU's, that write the elements, which the host is about to read."""
+        _native.run_recorded_tasks()
         shared = self._root()._shared
         if shared is not None and self._memory is None:
             shared.wait()
@@ -527,6 +528,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
     def _fetched(self, part: NDArray[Any]) -> NDArray[Any]:
         """The elements that a view of `_storage` stands for, where the host can read them."""
         if self._memory is not None:
+            _native.run_recorded_tasks()
             return self._memory.read(part)
         self._wait_for_copies()
         return part
@@ -548,6 +550,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
 
     def _set(self, part: NDArray[Any], value: Any) -> None:
         """`_put`, of which tapes are told."""
+        _native.run_recorded_tasks()
         self._hold(value)
         memory = self._memory
         if isinstance(value, array) and self._is_copied_later(part, value):
@@ -586,6 +589,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
 
     def _hand_out(self) -> None:
         """Has tapes expect from now on that others write to the memory, if it is the host's."""
+        _native.run_recorded_tasks()
         if self._memory is None:
             hand_out(self._storage)
 
@@ -655,6 +659,11 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
     def _part(self, index: Any) -> Any:
         """What an index of elements chooses of `_storage`."""
         if self._memory is None:
+            part = self._storage[self._key(index)]
+            if isinstance(part, np.ndarray) and part.base is not None:
+                return part
+            # It is a copy, of what tasks have yet to write.
+            _native.run_recorded_tasks()
             return self._storage[self._key(index)]
         parts = index if isinstance(index, tuple) else (index,)
         for part in parts:
@@ -730,6 +739,7 @@ class array(HostMethods):  # noqa: N801 - the kernel language's name
             else:
                 _tape.put(self, self._key(index), value)
         else:
+            _native.run_recorded_tasks()
             self._hold(value)
             self._storage[self._key(index)] = _elements_for(self._storage, value, self.dtype)
 

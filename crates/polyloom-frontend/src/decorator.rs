@@ -224,7 +224,7 @@ impl DecoratorReader<'_> {
                 metadata.kind = self.one_of(name, value, &names, KernelKind::from_name).unwrap_or_default();
             }
             "device" | "target" => {
-                let names = ["cpu", "cuda", "cuda:0", "sm_80", "sim", "sim:0"];
+                let names = ["auto", "cpu", "cuda", "cuda:0", "sm_80", "sim", "sim:0"];
                 metadata.target = self.one_of(name, value, &names, CompileTarget::from_name);
             }
             "float_mode" => {

@@ -46,23 +46,27 @@ pub enum CompileTarget {
     Cuda(String),
     /// The PTX simulator.
     Sim(String),
+    /// The CPU and the GPUs together: each launch runs where it is done first, `auto`.
+    Heterogeneous,
 }
 
 impl std::fmt::Display for CompileTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             CompileTarget::Cpu => f.write_str("cpu"),
+            CompileTarget::Heterogeneous => f.write_str("auto"),
             CompileTarget::Cuda(name) | CompileTarget::Sim(name) => f.write_str(name),
         }
     }
 }
 
 impl CompileTarget {
-    /// Reads `cpu`, `cuda`, `cuda:N`, `sm_NN`, `sim` or `sim:0`.
+    /// Reads `cpu`, `cuda`, `cuda:N`, `sm_NN`, `sim`, `sim:0` or `auto`.
     pub fn from_name(name: &str) -> Option<CompileTarget> {
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         match name {
             "cpu" => Some(CompileTarget::Cpu),
+            "auto" => Some(CompileTarget::Heterogeneous),
             "sim" | "sim:0" => Some(CompileTarget::Sim(name.to_owned())),
             "cuda" => Some(CompileTarget::Cuda(name.to_owned())),
             _ if name.strip_prefix("cuda:").is_some_and(is_number) => Some(CompileTarget::Cuda(name.to_owned())),

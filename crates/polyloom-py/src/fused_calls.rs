@@ -15,6 +15,7 @@ use crate::path_choice::{
 };
 use crate::session;
 use crate::sim_settings::SimSettings;
+use crate::tasks::run_recorded;
 use crate::tensor_operand::plain_tensor;
 use crate::tensor_view::{TensorPackage, TensorView, view_of};
 use crate::value_types::{ExternalUse, MixedDevices, ValueTypes};
@@ -203,6 +204,7 @@ impl FusedCalls {
         args: &[*mut ffi::PyObject],
         raises: bool,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        run_recorded(py)?;
         guarded(|| {
             if self.has_numpy && !has_plain_errors(py)? {
                 return Ok(None);

@@ -12,6 +12,7 @@ use crate::launch_run::run;
 use crate::queue::{QueueScope, queue_of_stream};
 use crate::recorded_launch::RecordedLaunch;
 use crate::tape_recording::{TapeRecording, not_over_dim, recorded};
+use crate::tasks::{launch_anywhere, run_recorded, taking_graph};
 use polyloom::DeviceId;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -31,7 +32,7 @@ use smallvec::SmallVec;
 ///     `polyloom.array`s, and anything with DLPack or `__array_interface__`; on the CPU they are passed without a copy.
 /// device : str, optional
 ///     `"cpu"`; `"sim:0"`, the simulator of a GPU, of which `polyloom.sim` has settings and reports; or `"cuda:0"` and
-///     so on, an NVIDIA GPU. By default the one that the kernel's decorator names, else the one that `set_device`
+///     so on, an NVIDIA GPU; or `"auto"`, whichever of the machine's is done first, copies included. By default the one that the kernel's decorator names, else the one that `set_device`
 ///     or `ScopedDevice` names, `"cpu"` at first. Arrays
 ///     of the package are on the launch's device; NumPy arrays and others in the host's memory are copied to the device
 ///     and, if the kernel writes them, back.
@@ -136,7 +137,8 @@ pub(crate) fn launch<'py>(
     for sequence in [inputs, outputs].into_iter().flatten() {
         check_sequence(kernel.get(), sequence)?;
     }
-    let named = device.filter(|device| !device.is_none()).map(device_of).transpose()?;
+    let is_auto = device.is_some_and(is_auto);
+    let named = device.filter(|device| !device.is_none() && !is_auto).map(device_of).transpose()?;
     let named = match &queue {
         None => named,
         Some(queue) => {
@@ -171,10 +173,28 @@ pub(crate) fn launch<'py>(
         }
     };
     let code = kernel.get().one()?;
-    let device = named.or_else(|| code.device()).unwrap_or_else(device::default);
+    let given = named.or_else(|| code.device().filter(|_| !is_auto));
+    let device = given.unwrap_or_else(device::default);
     let over_dim = shape.is_some();
     let is_recorded = record_tape.map_or(Ok(true), |tape| tape.is_truthy())?;
     let watched = TapeRecording::now(is_recorded);
+    if queue.is_none() && !adjoint && !record_cmd {
+        let graph = taking_graph(py, watched);
+        let is_anywhere = named.is_none() && (is_auto || code.is_heterogeneous());
+        if graph.is_some() || (is_anywhere && matches!(watched, TapeRecording::Nothing | TapeRecording::Writes)) {
+            let dimensions =
+                LaunchDimensions::new(code, DeviceId::Cpu, shape, grid, block.or(block_dim), shared_bytes)?;
+            let dimensions = LaunchDimensions { unchecked, ..dimensions };
+            let taken = match graph {
+                Some(graph) => graph.get().take(kernel, &args, dimensions, given, watched),
+                None => launch_anywhere(kernel, &args, dimensions, watched),
+            };
+            return taken.map(|()| None);
+        }
+    }
+    if !record_cmd {
+        run_recorded(py)?;
+    }
     if adjoint {
         let Some(dim) = &shape else { return Err(not_over_dim()) };
         let n_inputs = inputs.filter(|inputs| !inputs.is_none()).map_or(Ok(0), |inputs| inputs.len())?;
@@ -257,6 +277,11 @@ fn launch_adjoint<'py>(
         }
     };
     Ok(made.unbind())
+}
+
+/// Returns true if a launch names no device but `auto`: whichever is done first.
+fn is_auto(device: &Bound<'_, PyAny>) -> bool {
+    device.cast::<PyString>().is_ok_and(|name| name.to_str().is_ok_and(|name| name == "auto"))
 }
 
 /// The device that a launch names.

@@ -74,6 +74,7 @@ mod synth;
 mod tape_recording;
 mod tape_region;
 mod tape_repeats;
+mod tasks;
 mod tensor_graph;
 mod tensor_operand;
 mod tensor_view;
@@ -168,6 +169,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<fusion_capture::CapturedFunction>()?;
     module.add_class::<recorded_launch::RecordedLaunch>()?;
     module.add_class::<plan::Plan>()?;
+    module.add_class::<tasks::TaskGraph>()?;
+    module.add_class::<tasks::TaskTimeline>()?;
+    module.add_function(wrap_pyfunction!(tasks::set_task_graph, module)?)?;
+    module.add_function(wrap_pyfunction!(tasks::run_recorded_tasks, module)?)?;
     module.add_class::<queue::Queue>()?;
     module.add_class::<queue::QueueEvent>()?;
     module.add_class::<queue::DeviceGraph>()?;

@@ -7,6 +7,7 @@ use crate::held_launch::HeldLaunch;
 use crate::launch_run::run_long;
 use crate::recorded_launch::RecordedLaunch;
 use crate::tape_recording::TapeRecording;
+use crate::tasks::run_recorded;
 use polyloom::{PlanError, PlanErrorCause, PlanStep};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
@@ -98,6 +99,7 @@ impl Plan {
     /// Exception
     ///     What a launch or a function raises; the steps after it do not run.
     fn launch(&self, py: Python<'_>) -> PyResult<()> {
+        run_recorded(py)?;
         match TapeRecording::now(true) {
             TapeRecording::Nothing => guarded(|| self.run(py)),
             TapeRecording::Graphs => self.steps.iter().try_for_each(|step| step.capture(py)),

@@ -12,6 +12,7 @@ use crate::launch_dimensions::{LaunchDimensions, extents_of};
 use crate::launch_run::run;
 use crate::queue::{QueueScope, queue_of_stream};
 use crate::tape_recording::{TapeRecording, recorded};
+use crate::tasks::taking_graph;
 use polyloom::DeviceId;
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -176,6 +177,13 @@ impl RecordedLaunch {
         let object = self.kernel.bind(py);
         let kernel = object.get().one()?;
         let watched = TapeRecording::now(self.is_recorded);
+        if let Some(graph) = taking_graph(py, watched) {
+            let (args, dimensions, _) = self.snapshot(py);
+            let args: SmallVec<[Bound<'_, PyAny>; 16]> = args.into_iter().map(|arg| arg.into_bound(py)).collect();
+            let borrowed: Arguments<'_, '_> = args.iter().map(Bound::as_borrowed).collect();
+            let device = Some(dimensions.device);
+            return graph.get().take(object, &borrowed, dimensions, device, watched);
+        }
         if watched != TapeRecording::Nothing {
             return self.launch_watched(object, kernel, watched);
         }

@@ -169,6 +169,15 @@ impl Kernel {
         kernel.properties(n_threads, shared_bytes).map_err(failed)
     }
 
+    /// Compiles the kernel for a device that is not the CPU, for launches of a rank. `simulated` is the architecture of a simulated one.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError`] as of a launch.
+    pub(crate) fn compile_for(&self, device: DeviceId, rank: u8, simulated: Arch) -> Result<(), LaunchError> {
+        self.on_device(device, rank, simulated).map(drop).map_err(|error| self.not_compiled(error))
+    }
+
     /// The kernel's code on a device, for launches of a rank; loaded when it is first asked for.
     fn on_device(&self, device: DeviceId, rank: u8, simulated: Arch) -> Result<Arc<Box<dyn DeviceKernel>>, EmitError> {
         let arch = (device == DeviceId::Simulator).then_some(simulated);

@@ -186,14 +186,20 @@ impl Kernel {
         match self.function().metadata.target.as_ref()? {
             CompileTarget::Cpu => Some(DeviceId::Cpu),
             CompileTarget::Cuda(name) | CompileTarget::Sim(name) => DeviceId::from_name(name),
+            CompileTarget::Heterogeneous => None,
         }
+    }
+
+    /// Returns true if its decorator says that each launch runs on whichever device is done first, unless the launch names one.
+    pub fn is_heterogeneous(&self) -> bool {
+        self.function().metadata.target == Some(CompileTarget::Heterogeneous)
     }
 
     /// The GPU architecture that its decorator names, for which its GPU code is made if nobody asks for another.
     pub fn arch(&self) -> Option<Arch> {
         match self.function().metadata.target.as_ref()? {
             CompileTarget::Cuda(name) => name.parse().ok(),
-            CompileTarget::Cpu | CompileTarget::Sim(_) => None,
+            CompileTarget::Cpu | CompileTarget::Sim(_) | CompileTarget::Heterogeneous => None,
         }
     }
 

@@ -9,7 +9,7 @@ use polyloom_frontend::CompileError;
 use polyloom_ir::{Code, Diagnostic, FloatMode, FuncId, Module};
 use polyloom_passes::analysis::canonical::canonical_hash;
 use polyloom_passes::analysis::launch_bounds::LaunchBounds;
-use polyloom_passes::fusion::FusionFacts;
+use polyloom_passes::fusion::{FusionFacts, LaunchPart};
 use polyloom_passes::pipeline;
 use polyloom_passes::transform::blocks::split_blocks;
 use polyloom_runtime::{CpuKernel, InterpretableHir, KernelSource, LaunchError, Tier, TierPolicy, without_fork};
@@ -31,6 +31,8 @@ pub(crate) struct KernelCode {
     launch_bounds: OnceLock<LaunchBounds>,
     /// Holds what decides whether its launches become one with others.
     fusion_facts: OnceLock<FusionFacts>,
+    /// The kernel that runs parts of its launches, if there is one.
+    part: OnceLock<Option<(Arc<Kernel>, LaunchPart)>>,
     /// The kernel that takes leaves in place of structs.
     flat: OnceLock<Arc<Kernel>>,
     /// The kernel in the mode `strict`.
@@ -179,6 +181,15 @@ impl Kernel {
     /// at its barriers.
     pub fn is_interpreted(&self) -> bool {
         self.program.needs_blocks && self.as_code().is_ok_and(|kernel| kernel.source().blocks.is_none())
+    }
+
+    /// The kernel that runs parts of launches of this one; nothing if they cannot be run in parts.
+    pub(crate) fn part(&self) -> Option<&(Arc<Kernel>, LaunchPart)> {
+        let made = || {
+            let part = LaunchPart::of(&self.program.module, self.program.id)?;
+            Some((Arc::new(self.derived(part.module.clone(), part.kernel)), part))
+        };
+        self.code.part.get_or_init(made).as_ref()
     }
 
     /// This kernel with the parameters that its HIR has: in place of each struct, its leaves.

@@ -63,6 +63,7 @@ mod ptx_argument;
 pub mod scalar_bits;
 mod session;
 mod sim;
+pub mod tasks;
 pub mod tensor_op;
 mod text;
 mod value_function;

@@ -14,3 +14,5 @@ mod planner;
 mod plans;
 mod policy;
 mod stubs;
+#[cfg(feature = "_compute")]
+mod tasks;

@@ -36,7 +36,7 @@ fn attributes(random: &mut Random, func: &mut Function) {
     let metadata = &mut func.metadata;
     metadata.kind = random.pick(&KernelKind::ALL);
     metadata.float_mode = random.pick(&FloatMode::ALL);
-    metadata.target = CompileTarget::from_name(random.pick(&["", "cpu", "cuda:0", "sm_80", "sim:0"]));
+    metadata.target = CompileTarget::from_name(random.pick(&["", "cpu", "cuda:0", "sm_80", "sim:0", "auto"]));
     metadata.workgroup_size = random.one_in(3).then(|| [1, 2, random.below(9) as u32]);
     metadata.launch_bounds = random.one_in(3).then(|| (256, random.one_in(2).then_some(2)));
     metadata.max_registers = random.one_in(4).then_some(64);

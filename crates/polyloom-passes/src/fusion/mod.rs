@@ -8,9 +8,11 @@
 //! Design: `docs/design/plans.md`.
 
 mod ownership;
+mod part;
 mod registers;
 
 pub use ownership::{ArrayUse, AxisIndex, array_uses};
+pub use part::LaunchPart;
 
 use crate::pipeline::extract;
 use crate::transform::inline;
@@ -64,19 +66,24 @@ pub fn refusal(module: &Module, kernel: FuncId) -> Option<&'static str> {
     if function.metadata.check {
         return Some("it is compiled with checks, and a failed one ends the launch");
     }
-    let (mut prints, mut needs_blocks) = (false, false);
-    for id in module.reachable(kernel) {
-        let function = &module.functions[id];
-        // Asserts are no code in a kernel without checks.
-        let is_output = |op: Op| op.info().group == OpGroup::Debug && !matches!(op, Op::Assert | Op::Check);
-        function.walk(function.body, &mut |_, data| prints |= is_output(data.op));
-        needs_blocks |= function.needs_blocks();
-    }
-    match (prints, needs_blocks || function.metadata.by_block) {
+    let needs_blocks = module.reachable(kernel).into_iter().any(|id| module.functions[id].needs_blocks());
+    match (prints(module, kernel), needs_blocks || function.metadata.by_block) {
         (_, true) => Some("its threads run in blocks"),
         (true, _) => Some("it prints, in the order of its threads"),
         _ => None,
     }
+}
+
+/// Returns true if a kernel, or what it calls, prints.
+pub fn prints(module: &Module, kernel: FuncId) -> bool {
+    // Asserts are no output, and no code in a kernel without checks.
+    let is_output = |op: Op| op.info().group == OpGroup::Debug && !matches!(op, Op::Assert | Op::Check);
+    module.reachable(kernel).into_iter().any(|id| {
+        let function = &module.functions[id];
+        let mut prints = false;
+        function.walk(function.body, &mut |_, data| prints |= is_output(data.op));
+        prints
+    })
 }
 
 /// Returns why two kernels cannot be compiled as one; nothing if they can.

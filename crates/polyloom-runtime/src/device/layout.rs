@@ -116,7 +116,7 @@ impl ArrayLayout {
     }
 
     /// Returns true if all elements follow each other in memory, from the first address on.
-    pub(crate) fn is_one_run(&self) -> bool {
+    pub fn is_one_run(&self) -> bool {
         self.run_axes().0 == 0
     }
 
@@ -191,7 +191,7 @@ impl ArrayLayout {
     }
 
     /// The same memory, with each element of it once, so that an axis that goes nowhere has one index.
-    pub(crate) fn without_repeats(&self) -> ArrayLayout {
+    pub fn without_repeats(&self) -> ArrayLayout {
         let mut once = self.clone();
         for (extent, &stride) in once.extents.iter_mut().zip(&self.strides) {
             if stride == 0 {
@@ -202,7 +202,11 @@ impl ArrayLayout {
     }
 
     /// Calls `each` with address and length of each run of elements that follow each other in memory, row by row.
-    pub(crate) fn runs<E>(&self, each: &mut impl FnMut(u64, u64) -> Result<(), E>) -> Result<(), E> {
+    ///
+    /// # Errors
+    ///
+    /// The first of `each`.
+    pub fn runs<E>(&self, each: &mut impl FnMut(u64, u64) -> Result<(), E>) -> Result<(), E> {
         let (outer, run) = self.run_axes();
         let n_runs: u64 = self.extents[..outer].iter().product();
         for number in 0..if run == 0 { 0 } else { n_runs } {
