@@ -183,7 +183,7 @@ define ptr @NAME(ptr %buffer) {
 
     fn compile(text: &str) -> Result<Vec<Vec<u8>>, CodegenError> {
         let host = HostProcessor::host().expect("LLVM knows this machine");
-        emit(host, "failing", &[Form::Obj], |ir| lower_text(ir, text))
+        emit(host, "failing", &[Form::Obj], None, |ir| lower_text(ir, text))
     }
 
     fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
@@ -252,7 +252,7 @@ kernel @k(%0 out: array<i32, 1>) {
         // The first text stands for what the optimiser makes of the second.
         let texts = [NOT_SELECTED.replace("NAME", "optimized"), "define void @plain() { ret void }".to_owned()];
         let made =
-            emit(host, "failing", &[Form::Obj], |ir| lower_text(ir, &texts[attempts.replace(attempts.get() + 1)]));
+            emit(host, "failing", &[Form::Obj], None, |ir| lower_text(ir, &texts[attempts.replace(attempts.get() + 1)]));
         assert!(made.expect("the second attempt is good")[0].starts_with(b"\x7fELF"));
         assert_eq!(attempts.get(), 2);
         run_a_kernel();
