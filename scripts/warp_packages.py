@@ -1,8 +1,8 @@
 """Compiles the kernels of installed packages that were written for Warp, with `warp` meaning Polyloom.
 
-The modules of a package are imported one after the other. Kernels whose parameters have all their types are compiled for the CPU;
-generic ones are counted. What uses parts of Warp that Polyloom does not have, tiles for one, is refused and no core
-kernel. `target/warp-packages/report.md` has the table, each module that cannot be imported, and each error.
+The modules of a package are imported one after the other. Kernels whose parameters have all their types are compiled
+for the CPU; generic ones are counted. What uses parts of Warp that Polyloom does not have, tiles for one, is refused
+and no core kernel. `target/warp-packages/report.md` has the table, each module that cannot be imported, and each error.
 
 usage: python scripts/warp_packages.py PACKAGE… [--seconds N] [--jobs N] [--write docs/warp.md]
 """
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "target" / "warp-packages"
 INTRODUCTION = """## Packages written for Warp
 
-`scripts/warp_packages.py` imports each module of an installed package with `warp` meaning Polyloom, and compiles the
+`scripts/warp_packages.py` imports the modules of an installed package with `warp` meaning Polyloom, and compiles the
 kernels whose parameters have all their types. Modules that are not imported need other packages, or CUDA."""
 
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from polyloom import _graphs, _native
+from polyloom._arrays import array
 from polyloom._devices import Device, DeviceLike, get_device, get_devices
 
 __all__ = ["TaskRecord", "tasks"]
@@ -224,5 +225,5 @@ def run_now(graph: _native.TaskGraph) -> None:
 
 def devices_for(args: Sequence[Any]) -> list[str]:
     """Where a launch on `auto` may run: on the devices of the machine, and on those that its arrays are on."""
-    on = [str(arg.device) for arg in args if isinstance(arg, _native.ArrayBase)]
+    on = [str(arg.device) for arg in args if isinstance(arg, array)]
     return list(dict.fromkeys([*map(str, get_devices()), *on]))

@@ -251,8 +251,9 @@ kernel @k(%0 out: array<i32, 1>) {
         let attempts = Cell::new(0);
         // The first text stands for what the optimiser makes of the second.
         let texts = [NOT_SELECTED.replace("NAME", "optimized"), "define void @plain() { ret void }".to_owned()];
-        let made =
-            emit(host, "failing", &[Form::Obj], None, |ir| lower_text(ir, &texts[attempts.replace(attempts.get() + 1)]));
+        let made = emit(host, "failing", &[Form::Obj], None, |ir| {
+            lower_text(ir, &texts[attempts.replace(attempts.get() + 1)])
+        });
         assert!(made.expect("the second attempt is good")[0].starts_with(b"\x7fELF"));
         assert_eq!(attempts.get(), 2);
         run_a_kernel();
