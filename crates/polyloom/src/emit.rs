@@ -71,7 +71,7 @@ impl Kernel {
             Form::Hir => Ok(vec![self.module().0.to_string().into_bytes()]),
             Form::HirPrepared => {
                 let source =
-                    self.as_code().map_err(|diagnostics| CodegenError::from_diagnostics(diagnostics))?.source();
+                    self.as_code().map_err(CodegenError::from_diagnostics)?.source();
                 Ok(vec![source.prepared.to_string().into_bytes()])
             }
             Form::Cpp => self.emit_source(TextTarget::Cpp, forms, options),
@@ -118,7 +118,7 @@ impl Kernel {
     }
 
     fn emit_for_host(&self, forms: &[Form], tier: Option<Tier>) -> Result<Vec<Vec<u8>>, CodegenError> {
-        let on_cpu = self.as_code().map_err(|diagnostics| CodegenError::from_diagnostics(diagnostics))?;
+        let on_cpu = self.as_code().map_err(CodegenError::from_diagnostics)?;
         let source = on_cpu.source();
         if self.is_interpreted() {
             let message = "the interpreter runs this kernel on the CPU: ask for its HIR or for GPU code";

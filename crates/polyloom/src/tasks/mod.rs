@@ -216,7 +216,7 @@ impl TaskGraph {
                     let only = self.tasks[task].task.device;
                     let is_allowed =
                         |&id: &DeviceId| only.is_none_or(|only| only == id) && !refused.contains(&(task, id));
-                    if !self.devices.iter().any(|id| is_allowed(id)) {
+                    if !self.devices.iter().any(is_allowed) {
                         return Err(TaskError { task, error });
                     }
                 }
