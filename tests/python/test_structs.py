@@ -472,7 +472,7 @@ def test_arrays_that_a_struct_made_in_a_kernel_lacks_have_no_elements(device):
 
     @loom.func
     def look(p: Provider, i: int) -> int:
-        total = int(0)
+        total = 0
         if i >= 0 and p.data.shape[0] > i:
             total += p.data[i][0]
         for j in range(p.data.shape[0]):
@@ -526,5 +526,7 @@ def test_an_element_of_an_array_that_is_not_set_is_out_of_bounds():
         out[0] = fill(holder, loom.tid())
 
     for kernel in (read, write):
-        with pytest.raises(loom.LaunchError, match="index 0 is out of bounds for axis 0 of `holder.data` with extent 0"):
+        with pytest.raises(
+            loom.LaunchError, match="index 0 is out of bounds for axis 0 of `holder.data` with extent 0"
+        ):
             loom.launch(kernel, 1, [loom.zeros(1, dtype=float)])
