@@ -240,11 +240,13 @@ def test_all_types_of_numbers(way):
     assert sorts(np.int8(-3), 40_000, False, 5, np.float16(7.0)) == -3 + 40_000 + 5 + 7
     assert less(1.0, 2.0) is True and less(2.0, 1.0) is False and less(1, np.float64(2.0)) is True
     assert lower(-127) == -128 and lower(-128) == 127
+    # As for launches, a negative number stands for that of its bits where the parameter is unsigned.
+    assert sorts(0, -1, False, 0, 0.0) == 65535 and sorts(0, 0, False, -1, 0.0) == 2**64 - 1
     for function, arguments in [
         (lower, (128,)),
         (lower, (-129,)),
-        (sorts, (0, -1, True, 0, 0.0)),
-        (sorts, (0, 0, True, -1, 0.0)),
+        (sorts, (0, 65536, True, 0, 0.0)),
+        (sorts, (0, 0, True, 2**64, 0.0)),
     ]:
         with pytest.raises(OverflowError):
             function(*arguments)

@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import polyloom as loom
@@ -367,25 +368,27 @@ def test_a_function_is_called_on_its_cores_alone(way, body):
         call = function if way == "vector" else function.__call__
         return call(*([1] if "[i]" in body else []), a)
 
-    before = os.sched_getaffinity(0)
-    core = min(before)
-    a = np.zeros(1, np.float32)
-    elsewhere = kernel_with("cpu_affinity=[1000]", body).function()
-    with pytest.raises(loom.DeviceError, match=r"`f` runs on cores \[1000\] \(`cpu_affinity`\)"):
-        called(elsewhere, a)
-    function = kernel_with(f"cpu_affinity=[{core}]", body).function()
-    if len(before) > 1:
-        with pytest.raises(loom.DeviceError, match=rf"`f` runs on cores \[{core}\]"):
-            called(function, a)
-    assert a[0] == 0.0
-    os.sched_setaffinity(0, {core})
-    try:
+    def on_a_thread_of_its_own():
+        before = os.sched_getaffinity(0)
+        core = min(before)
+        a = np.zeros(1, np.float32)
+        elsewhere = kernel_with("cpu_affinity=[1000]", body).function()
+        with pytest.raises(loom.DeviceError, match=r"`f` runs on cores \[1000\] \(`cpu_affinity`\)"):
+            called(elsewhere, a)
+        function = kernel_with(f"cpu_affinity=[{core}]", body).function()
+        if len(before) > 1:
+            with pytest.raises(loom.DeviceError, match=rf"`f` runs on cores \[{core}\]"):
+                called(function, a)
+        assert a[0] == 0.0
+        os.sched_setaffinity(0, {core})
         for _ in range(3):
             a[0] = 0.0
             called(function, a)
             assert a[0] == 1.0
-    finally:
-        os.sched_setaffinity(0, before)
+
+    # Once a thread has been found to be confined, it is believed to stay so while it runs on these cores.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(on_a_thread_of_its_own).result()
 
 
 def test_the_simulator_tells_its_architecture_and_limits():
