@@ -70,8 +70,7 @@ impl Kernel {
             }
             Form::Hir => Ok(vec![self.module().0.to_string().into_bytes()]),
             Form::HirPrepared => {
-                let source =
-                    self.as_code().map_err(CodegenError::from_diagnostics)?.source();
+                let source = self.as_code().map_err(CodegenError::from_diagnostics)?.source();
                 Ok(vec![source.prepared.to_string().into_bytes()])
             }
             Form::Cpp => self.emit_source(TextTarget::Cpp, forms, options),
