@@ -185,8 +185,8 @@ impl NativeFunction {
                 own.resize(self.function.workspace_size(), 0);
                 &mut own[..]
             }
-            // SAFETY: the caller holds the object during the call.
-            Some(given) => unsafe { workspace_memory(given)? },
+            // SAFETY: the caller holds the array during the call, and gives its memory to nobody else meanwhile.
+            Some(given) => unsafe { &mut *workspace_memory(given)? },
         };
         // SAFETY: the arguments, or `kept`, hold the arrays, which were checked for their types and may be written where
         // the kernel does that, and the results are in `memory`.
@@ -246,29 +246,19 @@ impl NativeFunction {
 }
 
 /// The memory of an array that is given as a workspace.
-///
-/// # Safety
-///
-/// The array lives as long as the memory is used, and nobody else uses it meanwhile.
-unsafe fn workspace_memory<'a>(given: &'a Bound<'_, PyAny>) -> PyResult<&'a mut [u8]> {
+fn workspace_memory(given: &Bound<'_, PyAny>) -> PyResult<*mut [u8]> {
     let wanted = npyffi::NPY_ARRAY_C_CONTIGUOUS | npyffi::NPY_ARRAY_WRITEABLE;
     let refused = || argument_type_error("`workspace` takes a dense NumPy array that may be written".to_owned());
-    // SAFETY: the object is alive, and is an array of NumPy where its fields are read.
-    unsafe {
-        if npyffi::PyArray_CheckExact(given.py(), given.as_ptr()) == 0 {
-            return Err(refused());
-        }
-        let object = given.as_ptr().cast::<npyffi::PyArrayObject>();
-        let array = &(*object).fields;
-        if array.flags & wanted != wanted {
-            return Err(refused());
-        }
-        let n_bytes: usize = given.getattr("nbytes")?.extract()?;
-        match n_bytes {
-            0 => Ok(&mut []),
-            n => Ok(std::slice::from_raw_parts_mut(array.data.cast(), n)),
-        }
+    // SAFETY: the object is alive.
+    if unsafe { npyffi::PyArray_CheckExact(given.py(), given.as_ptr()) } == 0 {
+        return Err(refused());
     }
+    // SAFETY: it is an array of NumPy.
+    let array = unsafe { &(*given.as_ptr().cast::<npyffi::PyArrayObject>()).fields };
+    if array.flags & wanted != wanted {
+        return Err(refused());
+    }
+    Ok(std::ptr::slice_from_raw_parts_mut(array.data.cast(), given.getattr("nbytes")?.extract()?))
 }
 
 /// The scalars that a result is made of, and the shape of the array that holds it.
