@@ -124,7 +124,7 @@ kernel @halves(%0 a: array<f32, 1>) [inline_always, check] {{
     // The pipeline would inline the function, so that back ends get the module as it is here.
     let compiled = |source: &str| {
         let module = text::parse_module(source, FileId::from_u32(0)).expect("the kernel is well formed");
-        let kernel = module.functions.keys().last().expect("a function and a kernel");
+        let kernel = module.functions.keys().next_back().expect("a function and a kernel");
         LlvmBackend::for_cpu("x86-64-v3")?.compile(&module, kernel, &CodeVariant::new(1, ArgFacts::default()))
     };
     for assertion in ["", "%9: f32 = const 0.0\n  %3: bool = gt %2, %9\n  assert \"it is positive\" %3"] {
