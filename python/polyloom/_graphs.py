@@ -220,6 +220,7 @@ def capture_launch(graph: Graph, stream: Any = None) -> None:
     if is_capturing():
         captured(lambda: capture_launch(graph))
     elif graph._native is not None:
+        _native.run_recorded_tasks()
         graph._native.launch((get_stream(where) if stream is None else stream)._queue)
     else:
         graph._plan.launch()

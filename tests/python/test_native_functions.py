@@ -353,3 +353,24 @@ def test_wrong_arguments_are_told_before_anything_runs(way, arguments, error, me
     function = mixed.function() if way == "vector" else mixed.function().__call__
     with pytest.raises(error, match=message):
         function(*arguments)
+
+
+@loom.func
+def sum_of_warp(x: int) -> int:
+    return loom.warp_reduce_add(x)
+
+
+def test_a_value_of_a_block_is_refused():
+    with pytest.raises(loom.CompileError, match="`sum_of_warp` gives a value and is about the threads of a block"):
+        sum_of_warp.function()
+
+
+def test_objects_of_native_functions_come_from_kernels_alone():
+    with pytest.raises(TypeError, match="cannot create"):
+        type(scale.function())()
+
+
+def test_a_workspace_of_objects_is_refused():
+    size = sums_of_blocks.function().workspace_size()
+    with pytest.raises(TypeError, match="workspace"):
+        sums_of_blocks.function()(64, np.zeros(64), np.zeros(1), workspace=np.empty(size, object))

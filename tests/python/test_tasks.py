@@ -1,5 +1,7 @@
 """Launches as tasks on the CPU and the simulator, against the same launches one after the other."""
 
+import copy
+import pickle
 import random
 import runpy
 import traceback
@@ -160,6 +162,67 @@ def test_reading_or_assigning_elements_waits_for_tasks():
     assert len(ran_on(t)) == 6
     begins = [record.begin for record in t.timeline()]
     assert begins == sorted(begins)
+
+
+READERS = {
+    "sum": lambda x: float(x.sum()),
+    "max": lambda x: 4.0 * float(x.max()),
+    "numpy.sum": lambda x: float(np.sum(x)),
+    "compared": lambda x: 4.0 if (x == 1.0).all() else 0.0,
+    "tolist": lambda x: sum(x.tolist()),
+    "numpy": lambda x: float(x.numpy().sum()),
+    "array": lambda x: float(loom.array(x).sum()),
+    "astype": lambda x: float(x.astype(int).numpy().sum()),
+    "numpy.array": lambda x: float(np.array(x).sum()),
+    "pickle": lambda x: float(pickle.loads(pickle.dumps(x)).sum()),
+    "by an array": lambda x: float(np.asarray(x[np.array([0, 1, 2, 3])]).sum()),
+    "indexed": lambda x: float(loom.indexedarray(x, [None]).numpy().sum()),
+    "utils": lambda x: float(loom.utils.array_sum(x)),
+    "deepcopy": lambda x: float(copy.deepcopy(x).sum()),
+    "native": lambda x: total_of.function()(x),
+}
+
+
+@loom.kernel
+def add_one(x: loom.array(dtype=float)):
+    x[loom.tid()] += 1.0
+
+
+@loom.func
+def total_of(x: loom.array(dtype=float)) -> float:
+    return x[0] + x[1] + x[2] + x[3]
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_whatever_reads_an_array_waits_for_tasks(reader, device):
+    if (reader, device) == ("native", "sim:0"):
+        pytest.skip("native functions take arrays of the host")
+    x = loom.zeros(4, dtype=float, device=device)
+    with loom.tasks(BOTH):
+        loom.launch(add_one, 4, [x], device=device)
+        assert READERS[reader](x) == 4.0
+
+
+def test_launches_of_no_threads_say_nothing_of_others():
+    x = loom.zeros(4, dtype=float)
+    for n in (0, 0, 0, 4):
+        with loom.tasks(["cpu"]):
+            loom.launch(add_one, n, [x])
+    assert x.list() == [1.0] * 4
+
+
+def test_times_without_end_are_as_long_as_can_be():
+    x = loom.zeros(4, dtype=float)
+    with loom.tasks(["cpu"], costs=lambda kernel, n_threads, device: float("inf")):
+        loom.launch(add_one, 4, [x])
+    assert x.list() == [1.0] * 4
+
+
+def test_auto_is_for_launches_that_run_now():
+    x = loom.zeros(4, dtype=float)
+    with pytest.raises(TypeError, match="device='auto' is for launches that run now"):
+        loom.launch(add_one, 4, [x], device="auto", record_cmd=True)
 
 
 def test_wait_is_for_arrays_of_numpy():

@@ -194,7 +194,7 @@ impl NativeSignature {
     /// # Errors
     ///
     /// When the kernel needs something of the runtime: blocks of threads that could not be split at their barriers, or
-    /// prints.
+    /// prints; and when what gives a value runs in blocks.
     pub fn of(
         kernel: &Function,
         name: &str,
@@ -210,6 +210,11 @@ impl NativeSignature {
         if blocks.is_none() && (kernel.metadata.by_block || kernel.needs_blocks()) {
             let message = format!("the threads of `{name}` wait for each other in ways that only the interpreter runs");
             return refused(kernel.span, message, "launch it, or put its barriers where all threads of a block come");
+        }
+        if blocks.is_some() && !results.is_empty() {
+            let message =
+                format!("`{name}` gives a value and is about the threads of a block, of which a value has none");
+            return refused(kernel.span, message, "write a kernel, which stores what each block finds in an array");
         }
         if let Some(print) = sites.iter().find(|site| matches!(site.kind, SiteKind::Print(..))) {
             let message = format!("`{name}` prints, and a native function has nowhere to print to");

@@ -2,6 +2,7 @@
 
 use crate::composite::CompositeType;
 use crate::device::DeviceMemory;
+use crate::tasks::run_recorded;
 use polyloom::{Composite, DeviceId};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
@@ -38,6 +39,7 @@ impl ArrayBase {
 
     /// The elements as a NumPy array: one that shares their memory or, of an array on a device, a copy.
     fn _elements<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        run_recorded(py)?;
         let storage = self.storage.bind(py);
         match &self.memory {
             None => Ok(storage.clone()),

@@ -138,6 +138,10 @@ pub(crate) fn launch<'py>(
         check_sequence(kernel.get(), sequence)?;
     }
     let is_auto = device.is_some_and(is_auto);
+    if is_auto && (record_cmd || adjoint) {
+        let message = "device='auto' is for launches that run now: name a device, or record them in polyloom.tasks";
+        return Err(PyTypeError::new_err(message));
+    }
     let named = device.filter(|device| !device.is_none() && !is_auto).map(device_of).transpose()?;
     let named = match &queue {
         None => named,

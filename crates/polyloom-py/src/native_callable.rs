@@ -16,6 +16,8 @@ use std::mem::offset_of;
 
 /// `Py_TPFLAGS_HAVE_VECTORCALL`, PEP 590.
 const HAS_VECTORCALL: c_ulong = 1 << 11;
+/// `Py_TPFLAGS_DISALLOW_INSTANTIATION`, of Python 3.10.
+const HAS_NO_CONSTRUCTOR: c_ulong = 1 << 7;
 /// `PY_VECTORCALL_ARGUMENTS_OFFSET`, which callers add to the number of arguments.
 const ARGUMENTS_OFFSET: usize = 1 << (usize::BITS - 1);
 
@@ -76,7 +78,7 @@ fn callable_type<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyType>> {
             name: c"polyloom._native.NativeCallable".as_ptr(),
             basicsize: size_of::<CallableObject>() as c_int,
             itemsize: 0,
-            flags: (ffi::Py_TPFLAGS_DEFAULT | HAS_VECTORCALL) as _,
+            flags: (ffi::Py_TPFLAGS_DEFAULT | HAS_VECTORCALL | HAS_NO_CONSTRUCTOR) as _,
             slots: slots.as_mut_ptr(),
         };
         // SAFETY: Python copies the members, and the functions have the types of their slots.

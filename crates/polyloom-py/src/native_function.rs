@@ -9,6 +9,7 @@ use crate::boundary::guarded;
 use crate::code_forms::emit_error;
 use crate::errors::{argument_error, argument_type_error, device_exception, launch_error};
 use crate::plain_call::{PlainCall, PlainSignature};
+use crate::tasks::run_recorded;
 use numpy::npyffi;
 use polyloom::{ArgBlock, Composite, DeviceId, MAX_DIMS, NativeCallError, Scalar, TrapReport, Type};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -157,6 +158,7 @@ impl NativeFunction {
         if args.len() != self.n_extents + self.n_arguments {
             return Err(self.wrong_count(args.len()));
         }
+        run_recorded(py)?;
         let (given, args) = args.split_at(self.n_extents);
         let mut extents = [1i64; MAX_DIMS];
         for (extent, given) in extents.iter_mut().zip(given) {
@@ -249,13 +251,14 @@ impl NativeFunction {
 fn workspace_memory(given: &Bound<'_, PyAny>) -> PyResult<*mut [u8]> {
     let wanted = npyffi::NPY_ARRAY_C_CONTIGUOUS | npyffi::NPY_ARRAY_WRITEABLE;
     let refused = || argument_type_error("`workspace` takes a dense NumPy array that may be written".to_owned());
+    let has_objects = |given: &Bound<'_, PyAny>| given.getattr("dtype")?.getattr("hasobject")?.is_truthy();
     // SAFETY: the object is alive.
     if unsafe { npyffi::PyArray_CheckExact(given.py(), given.as_ptr()) } == 0 {
         return Err(refused());
     }
     // SAFETY: it is an array of NumPy.
     let array = unsafe { &(*given.as_ptr().cast::<npyffi::PyArrayObject>()).fields };
-    if array.flags & wanted != wanted {
+    if array.flags & wanted != wanted || has_objects(given)? {
         return Err(refused());
     }
     Ok(std::ptr::slice_from_raw_parts_mut(array.data.cast(), given.getattr("nbytes")?.extract()?))

@@ -285,7 +285,7 @@ fn a_kernel_for_any_device_says_so() {
     let kernel = kernels.get("anywhere");
     assert!(kernel.is_heterogeneous() && !kernels.get("scale").is_heterogeneous());
     assert_eq!(kernel.device(), None);
-    assert_eq!(kernel.metadata(), ["target \"auto\""]);
+    assert_eq!(kernel.metadata(), ["target = \"auto\""]);
 }
 
 #[test]

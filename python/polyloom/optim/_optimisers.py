@@ -485,6 +485,7 @@ class FlatMoments:
             if kept is not None:
                 self._gathered[kept] = whole
         if self._device == "cpu":
+            _native.run_recorded_tasks()
             storages = leaves if self._package == "numpy" else map(_storage, leaves)
             np.concatenate([storage.reshape(-1) for storage in storages], out=whole._storage)
             return whole

@@ -92,8 +92,7 @@ impl MergedAxes {
         })
     }
 
-    /// Returns the axis before the last, if rows along the last one are short, but fill a good part of blocks of threads, and
-    /// there are many along it.
+    /// Returns the last axis along which there are many rows, if rows are short, but fill a good part of blocks of threads.
     pub(super) fn axis_of_narrow_rows(&self) -> Option<usize> {
         let n_lanes = N_LANES as u64;
         let (columns, rows) = self.outer.split_last()?;

@@ -75,7 +75,7 @@ impl FunctionLowering<'_, '_> {
         let flow = self.for_range_over(inst, &together, inits.clone())?;
         self.in_step.pop();
         let RegionFlow::Yields(values) = flow else { return Ok(Some(flow)) };
-        let (apart, none_left) = (ir.block(c"apart"), ir.block(c"together"));
+        let (apart, none_left) = (ir.block(c"apart"), ir.block(c"none_left"));
         let is_over = ir.and(is_plain, ir.icmp(EQ, n_first, n_last));
         ir.cond_br(is_over, none_left, apart);
         let mut edges = vec![MergeEdge { block: none_left, values: values.clone(), exec: self.exec }];

@@ -24,6 +24,9 @@ pub(crate) struct GroupWidth {
     pub(crate) rival: Option<u32>,
 }
 
+/// The most lanes of a group: masks of lanes have as many bits.
+const MOST_LANES: u32 = 64;
+
 /// Estimates within this factor of each other leave the choice open: that is how far they have been from measurements.
 const CLOSE: f32 = 2.0;
 
@@ -120,8 +123,8 @@ impl WidthRequest<'_> {
         let lanes = (processor.vector_bytes / bytes).clamp(2, 32);
         let lanes = match most_lanes_of_tiles(module, func, uniformity, variant) {
             Some(most_of_tiles) => lanes.min(most_of_tiles),
-            None if walks_columns(func, region, uniformity, processor) => (lanes * 4).min(64),
-            None if hides_latency(module, func, region, uniformity, processor) => (lanes * 2).min(64),
+            None if walks_columns(func, region, uniformity, processor) => (lanes * 4).min(MOST_LANES),
+            None if hides_latency(module, func, region, uniformity, processor) => (lanes * 2).min(MOST_LANES),
             None => lanes,
         };
         let lanes = lanes_for_rows(func, region, uniformity, processor, (lanes, bytes, most)).min(most);
@@ -308,19 +311,19 @@ fn lanes_for_rows(
     (lanes, bytes, most): (u32, u32, u32),
 ) -> u32 {
     let n_registers = if processor.vector_bytes == 64 { 32 } else { 16 };
-    let mut wanted = lanes;
+    let (mut goes_along_row, mut most_live) = (false, 0);
     func.walk(region, &mut |inst, data| {
-        let goes_along_row = data.op == Op::ForRange
-            && func.as_const(data.operands[2]) == Some(most.into())
-            && matches!(uniformity.shape(data.operands[0]), ValueShape::Affine { stride: 1, .. });
-        if goes_along_row {
-            let live = live_through(func, uniformity, inst) + TEMPORARIES;
-            let fits = |lanes: u32| live * (lanes * bytes / processor.vector_bytes) as usize <= n_registers;
-            while wanted < most && fits(2 * wanted) {
-                wanted *= 2;
-            }
+        if data.op == Op::ForRange {
+            goes_along_row |= func.as_const(data.operands[2]) == Some(most.into())
+                && matches!(uniformity.shape(data.operands[0]), ValueShape::Affine { stride: 1, .. });
+            most_live = most_live.max(live_through(func, uniformity, inst) + TEMPORARIES);
         }
     });
+    let fits = |lanes: u32| most_live * (lanes * bytes).div_ceil(processor.vector_bytes) as usize <= n_registers;
+    let mut wanted = lanes;
+    while goes_along_row && wanted < most.min(MOST_LANES) && fits(2 * wanted) {
+        wanted *= 2;
+    }
     wanted
 }
 

@@ -275,7 +275,12 @@ impl Artifact {
         let symbol = &*parts.signature.name;
         let is_taken = |function: &ArtifactFunction| {
             let other = &*function.parts.signature.name;
-            other == symbol || symbol == format!("{other}_site") || other == format!("{symbol}_site")
+            let clashes = |suffix: &str| symbol == format!("{other}{suffix}") || other == format!("{symbol}{suffix}");
+            let has_workspace = |parts: &NativeParts| parts.signature.workspace_bytes > 0;
+            // The sizes of their workspaces are constants of Rust, whose names are in capitals.
+            let in_capitals =
+                other.eq_ignore_ascii_case(symbol) && has_workspace(&parts) && has_workspace(&function.parts);
+            other == symbol || in_capitals || clashes("_site") || clashes("_workspace_size")
         };
         if is_reserved_symbol(symbol) || python_module::OWN_NAMES.contains(&symbol) {
             return Err(ArtifactError::Reserved(symbol.to_owned()));

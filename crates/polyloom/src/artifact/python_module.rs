@@ -89,7 +89,8 @@ def _components(name: str, value: _Any, dtype: str, n: int) -> _Any:
 
 def _workspace(memory: _Any, size: int) -> _Any:
     memory = _np.empty(size, "uint8") if memory is None else memory
-    if memory.nbytes < size or not (memory.flags.c_contiguous and memory.flags.writeable):
+    is_bytes = memory.flags.c_contiguous and memory.flags.writeable and not memory.dtype.hasobject
+    if memory.nbytes < size or not is_bytes:
         raise ValueError(f"the workspace must be a dense array of {size} bytes that may be written")
     return memory
 

@@ -286,7 +286,8 @@ impl TaskGraph {
             let ns_on = |&id: &DeviceId| match task.device {
                 Some(only) if only != id => f64::INFINITY,
                 _ => match given(*source, id) {
-                    Some(ns) => ns.max(0.0) * fraction,
+                    // Infinite times are of devices where a task may not run.
+                    Some(ns) => ns.clamp(0.0, f64::MAX / 2.0) * fraction,
                     None => models.kernel_ns(recorded.key, id, task.n_threads(), n_bytes).0,
                 },
             };

@@ -82,7 +82,7 @@ impl SizedTimes {
                 (medians[first], medians[first + 1])
             }
         };
-        let slope = ((b.1 - a.1) / (b.0 - a.0)).max(0.0);
+        let slope = if b.0 > a.0 { ((b.1 - a.1) / (b.0 - a.0)).max(0.0) } else { 0.0 };
         Some((a.1 + slope * (size - a.0)).max(least.min(a.1)))
     }
 }

@@ -148,6 +148,10 @@ struct WorkingDevice<'a, 'run>(&'a TaskRun<'run>);
 
 impl Drop for WorkingDevice<'_, '_> {
     fn drop(&mut self) {
+        // What others wait for would never be done.
+        if std::thread::panicking() {
+            self.0.cancel.store(true, Ordering::Relaxed);
+        }
         self.0.locked().n_working -= 1;
         self.0.changed.notify_all();
     }
@@ -238,7 +242,8 @@ impl TaskRun<'_> {
         }
         state.entries.push(TimelineEntry { task: Some(source), device, from: None, n_bytes: 0, begin, end });
         drop(state);
-        if launched.is_ok() {
+        // A launch of no threads says nothing of how long others take.
+        if launched.is_ok() && task.n_threads() > 0 {
             self.models.add_kernel(recorded.key, device, task.n_threads(), end - begin);
         }
         launched

@@ -599,11 +599,11 @@ fn form_on_gpu(
     (n_totals == 0 && n_ops <= MAX_BATCHED_OPS && has_many).then_some(BodyForm::Batched(n as u8))
 }
 
-/// Returns true for scans of one operand along rows that lie dense in memory.
 /// Fewest rows worth scanning side by side on a CPU: 16 in vectors took a fifth longer than one after the other, and 12, which
 /// fill no vector, four times as long.
 const FEW_ROWS: u64 = 32;
 
+/// Returns true for scans of one operand along rows that lie dense in memory.
 fn is_scan_of_rows(draft: &KernelDraft, axes: &MergedAxes) -> bool {
     let [scan] = &draft.reductions[..] else { return false };
     let is_along =
