@@ -88,20 +88,10 @@ impl SizedTimes {
 }
 
 impl TaskModels {
-    /// Makes models of what nothing has been measured of, over the rates of a machine.
-    pub fn new(costs: MachineCosts) -> TaskModels {
-        TaskModels(Mutex::new(MeasuredTimes { costs, ..MeasuredTimes::default() }))
-    }
-
-    /// Returns the models of this process. Its first rates are those that the planner's calibration has left, or the defaults.
+    /// Returns the models of this process, which begin with the rates that machines have by default.
     pub fn shared() -> &'static TaskModels {
         static SHARED: OnceLock<TaskModels> = OnceLock::new();
         SHARED.get_or_init(TaskModels::default)
-    }
-
-    /// Puts other rates in the place of those that there are. What was measured stays.
-    pub fn set_costs(&self, costs: MachineCosts) {
-        self.locked().costs = costs;
     }
 
     /// Notes a run of a kernel. The first on a device does not count, because it may have compiled code or loaded it.
