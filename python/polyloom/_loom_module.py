@@ -106,7 +106,9 @@ class LoomProgram:
         kernels, elements, scratch_elements, written = self._specialised(args)
         if self._product is not None and str(device) == "cpu" and _native.recording_level() == 0:
             left, right = args[self._product[0]], args[self._product[1]]
-            if results is None:
+            if not _has_types(kernels, (*self._product, len(args)), left, elements[0]):
+                pass  # The loops report arguments of other types, and convert what they store.
+            elif results is None:
                 product = _product(left, right)
                 if product is not None:
                     return [product]
@@ -247,6 +249,14 @@ def _product(left: Any, right: Any) -> Any:
     if left.dtype != right.dtype or _name_of(left.dtype) not in ("float32", "float64") or 0 in left.shape + right.shape:
         return None
     return ops.matmul(left, right)
+
+
+def _has_types(kernels: dict[int, _native.Kernel], numbers: Sequence[int], factor: Any, element: Any) -> bool:
+    """True if these parameters of the kernel and its result have elements of the type of the factor."""
+    name = _name_of(getattr(factor, "dtype", None))
+    (kernel,) = kernels.values()
+    facts = kernel._parameters
+    return _name_of(element) == name and all(facts[number][1:3] == (name, []) for number in numbers)
 
 
 def _is_like(result: Any, factor: Any, shape: Sequence[int]) -> bool:

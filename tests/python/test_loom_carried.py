@@ -258,3 +258,219 @@ def test_what_is_no_scan_is_said():
         only("kernel k(x: array<i32, n>) { var s = 0\n scan for i in 0..n { s += x[i] } }")
     with pytest.raises(loom.CompileError, match="this loop is no scan"):
         only("kernel k(x: array<i32, n>) { scan for i in 0..n { x[i] = 1 } }")
+
+
+def scanned(x, first, combine):
+    """The value before each iteration and the last, by a plain loop in Python's integers."""
+    found = [first]
+    for value in x.tolist():
+        found.append(combine(found[-1], value))
+    return found
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize(
+    ("op", "combine"),
+    [
+        ("+=", lambda a, b: a + b),
+        ("-=", lambda a, b: a - b),
+        ("&=", lambda a, b: a & b),
+        ("|=", lambda a, b: a | b),
+        ("^=", lambda a, b: a ^ b),
+    ],
+)
+def test_scans_of_all_integers_wrap_as_loops_do(dtype, op, combine):
+    bits = np.dtype(dtype).itemsize * 8
+    x = RANDOM.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, 130, dtype=dtype)
+    name = np.dtype(dtype).name.replace("int", "i").replace("ui", "u")
+    program = only(INCLUSIVE.format(name, 7, op))
+    assert len(program.kernels(x)) == 4
+    # Arithmetic modulo a power of 2 has the bits of the wrapped one.
+    sums = [value % 2**bits for value in scanned(x, 7, combine)[1:]]
+    unsigned = np.dtype(f"uint{bits}")
+    np.testing.assert_array_equal(on_both(program, x).view(unsigned), np.array(sums, unsigned))
+
+
+def test_scans_that_read_what_they_store_are_in_order():
+    x = RANDOM.integers(-9, 9, 200).astype(np.int32)
+    squares = only("""
+        kernel k(x: array<i32, n>) -> y: array<i32, n> {
+            var s: i32 = 0
+            scan for i in 0..n {
+                x[i] = x[i] * x[i]
+                s += x[i]
+                y[i] = s
+            }
+        }
+    """)
+    for device in ("cpu", "sim:0"):
+        given = x.copy()
+        np.testing.assert_array_equal(squares(given, device=device), np.cumsum(x * x))
+        np.testing.assert_array_equal(given, x * x)
+    own = only("""
+        kernel k(x: array<i32, n>) -> y: array<i32, n> {
+            var s: i32 = 0
+            scan for i in 0..n {
+                let t = zeros(shape=2, dtype=i32)
+                t[0] = 2 * x[i]
+                s += t[0]
+                y[i] = s
+            }
+        }
+    """)
+    np.testing.assert_array_equal(on_both(own, x), np.cumsum(2 * x))
+    before = only("""
+        kernel k(x: array<i32, n>) -> y: array<i32, n>, z: array<i32, 4> {
+            var s: i32 = 0
+            scan for i in 1..n {
+                s += x[i]
+                y[i] = y[i - 1] + s
+                z[i % 4] = s
+            }
+        }
+    """)
+    y, z = on_both(before, x)
+    sums = np.concatenate([[0], np.cumsum(x[1:])])
+    np.testing.assert_array_equal(y, np.cumsum(sums))
+    np.testing.assert_array_equal(z, [sums[196], sums[197], sums[198], sums[199]])
+
+
+def test_scans_whose_calls_write_run_them_once():
+    x = RANDOM.integers(0, 4, 150).astype(np.int32)
+    text = """
+        fn counted(h: array<i32, 4>, at: i32) -> i32 {{ return atomic_add(h, at, 1) }}
+        kernel k(x: array<i32, n>) -> y: array<i32, n>, h: array<i32, 4> {{
+            var s: i32 = 0
+            scan for i in 0..n {{
+                {}
+                y[i] = s
+            }}
+        }}
+    """
+    seen, sums, s = [0] * 4, [], 0
+    for value in x.tolist():
+        s += seen[value]
+        seen[value] += 1
+        sums.append(s)
+    for term in ("s += atomic_add(h, x[i], 1)", "let v = atomic_add(h, x[i], 1); s += v", "s += counted(h, x[i])"):
+        y, h = on_both(only(text.format(term.replace("; ", "\n"))), x)
+        np.testing.assert_array_equal(y, sums)
+        np.testing.assert_array_equal(h, np.bincount(x, minlength=4))
+    pure = """
+        fn twice(a: i32) -> i32 { return 2 * a }
+        kernel k(x: array<i32, n>) -> y: array<i32, n> {
+            var s: i32 = 0
+            scan for i in 0..n { s += max(twice(x[i]), 1)\n y[i] = s }
+        }
+    """
+    program = only(pure)
+    assert len(program.kernels(x)) == 4
+    np.testing.assert_array_equal(on_both(program, x), np.cumsum(np.maximum(2 * x, 1)))
+
+
+PAIR = """
+    struct Pair { x: f32, y: f32 }
+    fn count_up(k: ref<i32>) { k = k + 1 }
+"""
+
+
+def test_parts_of_kept_variables_are_kept():
+    program = loom.loom_module(
+        PAIR
+        + """
+        kernel k() -> z: array<f32, 4> {
+            var p = Pair(1.0, 2.0)
+            var v = vec3(1.0, 2.0, 3.0)
+            var n: i32 = 5
+            for i in 0..4 { z[i] = p.x + v[0] + f32(n) }
+            p.x = 10.0
+            p.y += 1.0
+            v[0] = 100.0
+            count_up(n)
+            for i in 0..4 { z[i] = z[i] + p.x + p.y + v[0] + f32(n) }
+        }
+    """
+    ).k
+    for device in ("cpu", "sim:0"):
+        given = program(device=device)
+        # 1 + 1 + 5, and 10 + 3 + 100 + 6.
+        np.testing.assert_array_equal(given.numpy() if isinstance(given, loom.array) else given, [126.0] * 4)
+
+
+def test_functions_of_imported_files_change_kept_variables(tmp_path):
+    (tmp_path / "counters.loom").write_text("fn count_up(k: ref<i32>) { k = k + 1 }\n")
+    for head, call in (
+        ('import "counters.loom" as c', "c.count_up"),
+        ('from "counters.loom" import count_up', "count_up"),
+    ):
+        path = tmp_path / "program.loom"
+        text = """
+            kernel k() -> z: array<i32, 4> {
+                var n: i32 = 5
+                for i in 0..4 { z[i] = n }
+                CALL(n)
+                for i in 0..4 { z[i] = z[i] + n }
+            }
+        """
+        path.write_text(f"{head}\n{text.replace('CALL', call)}")
+        given = loom.import_module(path).k(device="cpu")
+        np.testing.assert_array_equal(given.numpy() if isinstance(given, loom.array) else given, [11] * 4)
+        path.write_text(
+            f"{head}\nkernel k(z: array<i32, 4>) {{ var n: i32 = 5\n for i in 0..4 {{ {call}(n)\n z[i] = n }} }}"
+        )
+        with pytest.raises(loom.CompileError, match="is a variable outside the parallel loop"):
+            loom.import_module(path)
+
+
+@pytest.mark.parametrize("statement", ["p.x = 2.0", "p.x += 2.0", "v[0] = 1.0", "count_up(n)"])
+def test_parts_of_outer_variables_are_no_iterations_to_set(statement):
+    text = """
+        kernel k(z: array<f32, 4>) {{
+            var p = Pair(1.0, 2.0)
+            var v = vec3(1.0, 2.0, 3.0)
+            var n: i32 = 5
+            for i in 0..4 {{
+                {}
+                z[i] = p.x + v[0] + f32(n)
+            }}
+        }}
+    """
+    with pytest.raises(loom.CompileError, match="is a variable outside the parallel loop"):
+        loom.loom_module(PAIR + text.format(statement))
+
+
+def test_a_shadowed_variable_is_that_of_its_block():
+    program = only("""
+        kernel k(x: array<f32, n>, c: i32) -> y: array<f32, n>, z: array<f32, n> {
+            var t: f32 = x[0]
+            for i in 0..n { y[i] = t }
+            if c > 0 {
+                var t: i32 = 7
+                t += 1
+                for i in 0..n { y[i] = f32(t) }
+            }
+            for i in 0..n { z[i] = t }
+        }
+    """)
+    y, z = on_both(program, np.full(3, 4, np.float32), 1)
+    np.testing.assert_array_equal(y, [8, 8, 8])
+    np.testing.assert_array_equal(z, [4, 4, 4])
+
+
+def test_variables_of_one_name_in_branches_and_a_parameter_of_theirs():
+    program = only("""
+        kernel k(t_kept: array<f32, n>, c: i32) -> y: array<f32, n> {
+            if c > 0 {
+                var t: f32 = t_kept[0]
+                t += 0.5
+                for i in 0..n { y[i] = t }
+            } else {
+                var t: i32 = c
+                t += 1
+                for i in 0..n { y[i] = f32(t) }
+            }
+        }
+    """)
+    x = np.full(2, 4, np.float32)
+    np.testing.assert_array_equal(on_both(program, x, 1), [4.5, 4.5])
+    np.testing.assert_array_equal(on_both(program, x, -3), [-2, -2])

@@ -102,6 +102,31 @@ def test_what_does_more_stays_loops(calls):
     assert not calls
 
 
+def test_arrays_of_other_types_than_written_are_an_error(calls):
+    text = TEXT.format(FUSED).replace("(A, B)", "(A: array<f32, M, K>, B: array<f32, K, N>)")
+    program = loom.loom_module(text).product
+    a = RANDOM.standard_normal((4, 4)).astype(np.float32)
+    program(a, a, device="cpu")
+    assert len(calls) == 1
+    messages = []
+    for device in ("cpu", "sim:0"):
+        with pytest.raises(TypeError) as caught:
+            program(a.astype(np.float64), a.astype(np.float64), device=device)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+    assert len(calls) == 1
+
+
+def test_an_fma_of_the_file_is_no_builtin(calls):
+    own = "fn fma(a: f32, b: f32, c: f32) -> f32 { return a + b + c }\n"
+    with pytest.raises(loom.CompileError, match="adds up nothing"):
+        loom.loom_module(own + TEXT.format(FUSED))
+    text = own + TEXT.format(FUSED).replace("@kernel(matmul)", "")
+    a = np.full((2, 2), 3, np.float32)
+    np.testing.assert_array_equal(loom.loom_module(text).product(a, a, device="cpu"), np.full((2, 2), 12))
+    assert not calls
+
+
 def test_tapes_record_the_loops(calls):
     a = loom.array(RANDOM.random((3, 4)), dtype=loom.float32, requires_grad=True)
     b = loom.array(RANDOM.random((4, 2)), dtype=loom.float32, requires_grad=True)

@@ -198,3 +198,74 @@ def test_staged_loops_have_the_bits_of_plain_ones(name):
     for kernel in kernels:
         assert ".shared" in kernel.ptx() or "shared_array" not in kernel.hir()
         assert "__shared__" in kernel.cuda() or "shared_array" not in kernel.hir()
+
+
+OWN = """
+    struct Pair {{ x: f32, y: f32 }}
+    fn count_up(k: ref<i32>) {{ k = k + 1 }}
+    kernel program(x: array<f32, n>) -> y: array<f32, n> {{
+        {0}
+        for i in 0..n {{
+            var p = Pair(0.0, 1.0)
+            let t = zeros(shape=2, dtype=f32)
+            var k: i32 = 0
+            while p.x < 4.0 {{ p.x += 1.0 }}
+            while t[0] < 3.0 {{ t[0] = t[0] + 1.0 }}
+            while k < 5 {{ count_up(k) }}
+            var sum = p.x + t[0] + f32(k)
+            for j in 0..n {{ sum += x[j] }}
+            y[i] = sum
+        }}
+    }}
+"""
+
+
+@pytest.mark.usefixtures("sanitized")
+def test_threads_past_the_end_change_their_own_variables():
+    # Twenty iterations leave twelve threads of the block without one, whose loops end as the others do.
+    x = np.arange(20, dtype=np.float32)
+    staged = loom.loom_module(OWN.format("@workgroup(32) @shared(x)")).program
+    for device in ("cpu", "sim:0"):
+        np.testing.assert_array_equal(staged(x, device=device), np.full(20, 12 + x.sum()))
+
+
+def test_statements_that_store_and_set_a_variable_are_refused():
+    text = """
+        fn next(k: ref<i32>) -> f32 {
+            k = k + 1
+            return f32(k)
+        }
+        kernel program(x: array<f32, n>) -> y: array<f32, n> {
+            @workgroup(32) @shared(x)
+            for i in 0..n {
+                var k: i32 = 0
+                y[i] = next(k)
+                var sum = 0.0
+                for j in 0..n { sum += x[j] }
+                y[i] = sum
+            }
+        }
+    """
+    with pytest.raises(loom.CompileError, match="the value of a call that writes"):
+        loom.loom_module(text)
+
+
+def test_tiles_are_weighed_in_bytes():
+    text = """
+        kernel program(x: array<{0}, n>) -> y: array<{0}, n> {{
+            @workgroup({1}) @shared(x)
+            for i in 0..n {{ y[i] = x[{2} * i] + x[{2} * i + 1] }}
+        }}
+    """
+    loom.loom_module(text.format("f32", 1024, 10))
+    with pytest.raises(loom.CompileError, match="81856 bytes"):
+        loom.loom_module(text.format("f64", 1024, 10))
+    # Extents whose product is more than 64 bits hold.
+    wide = """
+        kernel program(x: array<f32, m, n, k>) -> y: array<f32, m> {
+            @workgroup(1024) @shared(x)
+            for i in 0..m { y[i] = x[9000000 * i, 9000000 * i, 9000000 * i] }
+        }
+    """
+    with pytest.raises(loom.CompileError, match="the tiles of a block have"):
+        loom.loom_module(wide)

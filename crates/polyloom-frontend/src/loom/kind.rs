@@ -16,19 +16,23 @@ type Refusal = (Option<TextRange>, String);
 /// The loops of a program, as far as kinds ask about them.
 struct LoopForms<'a> {
     function: &'a FunctionItem,
+    /// True if `fma` is a function of the file, which may compute anything.
+    has_own_fma: bool,
     parallel: Vec<&'a ForLoop>,
     /// The other loops.
     inner: Vec<&'a ForLoop>,
     statements: Vec<&'a Stmt>,
 }
 
-/// Checks that the loops of a program are of a kind.
+/// Checks that the loops of a program are of a kind. `globals` has the names that the file gives a meaning.
 ///
 /// # Errors
 ///
 /// Returns the reason why they are not.
-pub(super) fn check(kind: &str, function: &FunctionItem) -> Result<(), Refusal> {
-    let mut forms = LoopForms { function, parallel: Vec::new(), inner: Vec::new(), statements: Vec::new() };
+pub(super) fn check(kind: &str, function: &FunctionItem, globals: &FxHashSet<&str>) -> Result<(), Refusal> {
+    let has_own_fma = globals.contains("fma");
+    let mut forms =
+        LoopForms { function, has_own_fma, parallel: Vec::new(), inner: Vec::new(), statements: Vec::new() };
     forms.collect(&function.body, true);
     match kind {
         "elementwise" => forms.elementwise(),
@@ -211,7 +215,7 @@ impl<'a> LoopForms<'a> {
             StmtKind::Update { target, op: BinaryOp::Add, value } => Some((target, value, product(value))),
             StmtKind::Assign { targets, value } => {
                 let [target] = &targets[..] else { return None };
-                Some((target, value, Some(fused_product(value, target)?)))
+                Some((target, value, Some(fused_product(value, target).filter(|_| !self.has_own_fma)?)))
             }
             _ => None,
         });

@@ -6,12 +6,14 @@
 
 use super::program::{Extent, MatrixProduct, ProgramParam, ShapeSymbol};
 use super::syntax::{BinaryOp, Expr, ExprKind, FunctionItem, LoopIndex, Stmt, StmtKind};
+use rustc_hash::FxHashSet;
 
-/// The product that a program is; `None` for any other program.
+/// The product that a program is; `None` for any other program. `globals` has the names that the file gives a meaning.
 pub(super) fn product_of(
     function: &FunctionItem,
     results: &[ProgramParam],
     symbols: &[ShapeSymbol],
+    globals: &FxHashSet<&str>,
 ) -> Option<MatrixProduct> {
     let [Stmt { kind: StmtKind::For(outer), .. }] = &function.body.statements[..] else { return None };
     let ([row, column], [result]) = (&outer.indices[..], results) else { return None };
@@ -43,7 +45,8 @@ pub(super) fn product_of(
         StmtKind::Assign { targets, value } if matches!(&targets[..], [only] if only.as_name() == Some(&sum.name)) => {
             let ExprKind::Call { function, arguments, .. } = &value.kind else { return None };
             let [a, b, c] = &arguments[..] else { return None };
-            if function.as_name() != Some("fma") || c.value.as_name() != Some(&sum.name) {
+            // A function of the file may compute anything.
+            if function.as_name() != Some("fma") || globals.contains("fma") || c.value.as_name() != Some(&sum.name) {
                 return None;
             }
             (&a.value, &b.value, true)

@@ -7,7 +7,7 @@
 //! of integers runs part by part (`scan.rs`).
 
 use super::parse::SyntaxError;
-use super::scan::IntegerScan;
+use super::scan::{IntegerScan, pure_functions};
 use super::syntax::{
     Argument, BinaryOp, Block, Expr, ExprKind, ForLoop, FunctionItem, FunctionKeyword, Item, LoomFile, LoopIndex, Stmt,
     StmtKind, TypeArgument, TypeExpr, asks_for_thread, blocks_of, expressions_of, same_text, walk_block, walk_expr,
@@ -24,10 +24,11 @@ pub(super) fn rewrite(file: &mut LoomFile) -> Vec<SyntaxError> {
         _ => None,
     });
     let functions: FxHashSet<String> = functions.collect();
+    let pure = pure_functions(file);
     for item in &mut file.items {
         let Item::Function(function) = item else { continue };
         let integers = integer_arrays(function);
-        let scan = IntegerScan::new(function);
+        let scan = IntegerScan::new(function, &pure);
         let is_launched = function.keyword != FunctionKeyword::Fn
             && !asks_for_thread(&function.body, &|name| functions.contains(name));
         let mut rewriter = ReductionRewriter { integers, scan, errors: &mut errors };

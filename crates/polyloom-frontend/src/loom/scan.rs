@@ -6,9 +6,11 @@
 
 use super::reduction::{CombiningOp, combined};
 use super::syntax::{
-    BinaryOp, Block, CompareOp, Expr, ExprKind, ForLoop, FunctionItem, Ident, LoopIndex, Stmt, StmtKind, TypeArgument,
-    TypeExpr, blocks_of, expressions_of, walk_block, walk_expr,
+    BinaryOp, Block, CompareOp, Expr, ExprKind, ForLoop, FunctionItem, FunctionKeyword, Ident, Item, LoomFile,
+    LoopIndex, Param, Stmt, StmtKind, TypeArgument, TypeExpr, blocks_of, expressions_of, same_text, walk_block,
+    walk_expr,
 };
+use super::types;
 use ruff_text_size::{TextRange, TextSize};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -21,6 +23,68 @@ pub(super) struct IntegerScan {
     names: FxHashSet<String>,
     /// Variables outside loops that are integers, with their types.
     variables: FxHashMap<String, String>,
+    /// Functions whose calls may run twice, because they write nothing.
+    pure: FxHashSet<String>,
+}
+
+/// Builtins that write nothing and whose values depend on nothing but their arguments.
+const PURE_BUILTINS: [&str; 15] = [
+    "abs", "ceil", "clamp", "exp", "fma", "floor", "floordiv", "len", "log", "max", "min", "pow", "round", "sqrt",
+    "zeros",
+];
+
+/// Finds the functions whose calls write nothing, because they take neither arrays nor references.
+pub(super) fn pure_functions(file: &LoomFile) -> FxHashSet<String> {
+    let mut pure: FxHashSet<String> = PURE_BUILTINS.iter().map(|name| (*name).to_owned()).collect();
+    pure.extend(types::SCALARS.iter().map(|(name, _)| (*name).to_owned()));
+    let mut impure: Vec<&str> = Vec::new();
+    for item in &file.items {
+        match item {
+            Item::Import(import) => impure.extend(import.names.iter().map(|name| name.name.as_str())),
+            Item::Function(function) => {
+                let Some(name) = &function.name else { continue };
+                let is_number = |param: &Param| {
+                    let path = param.ty.as_ref().map(|ty| &ty.path[..]);
+                    let bounds = || function.generics.iter().filter(|(_, bound)| bound.is_some());
+                    matches!(path, Some([only]) if types::scalar(&only.name).is_some()
+                        || bounds().any(|(variable, _)| variable.name == only.name))
+                };
+                let mut prints = false;
+                walk_block(&function.body, &mut |statement| {
+                    prints |= matches!(statement.kind, StmtKind::Expr(_) | StmtKind::Assert { .. });
+                });
+                if function.keyword == FunctionKeyword::Fn && !prints && function.params.iter().all(is_number) {
+                    pure.insert(name.name.clone());
+                } else {
+                    impure.push(&name.name);
+                }
+            }
+            _ => {}
+        }
+    }
+    impure.into_iter().for_each(|name| _ = pure.remove(name));
+    pure
+}
+
+/// The name that an element, a field or a part of a part begins with.
+fn root_of(expr: &Expr) -> Option<&str> {
+    match &expr.kind {
+        ExprKind::Name(name) => Some(name),
+        ExprKind::Index(of, _) | ExprKind::Member(of, _) => root_of(of),
+        _ => None,
+    }
+}
+
+/// Returns true if an index differs in any two iterations: it is the counter, or a sum with terms that no iteration changes.
+fn moves_with(index: &Expr, counter: &str, is_fixed: &dyn Fn(&Expr) -> bool) -> bool {
+    match &index.kind {
+        ExprKind::Name(name) => name == counter,
+        ExprKind::Binary(BinaryOp::Add | BinaryOp::Sub, left, right) => {
+            moves_with(left, counter, is_fixed) && is_fixed(right)
+                || moves_with(right, counter, is_fixed) && is_fixed(left)
+        }
+        _ => false,
+    }
 }
 
 /// Makes nodes at one place.
@@ -32,7 +96,7 @@ fn integer_name(ty: &TypeExpr) -> Option<&str> {
 }
 
 impl IntegerScan {
-    pub(super) fn new(function: &FunctionItem) -> IntegerScan {
+    pub(super) fn new(function: &FunctionItem, pure: &FxHashSet<String>) -> IntegerScan {
         let mut names: FxHashSet<String> = FxHashSet::default();
         let params = function.params.iter().chain(&function.results);
         names.extend(params.clone().map(|param| param.name.name.clone()));
@@ -47,9 +111,13 @@ impl IntegerScan {
             })
             .collect();
         let mut combined_with: FxHashMap<String, Option<String>> = FxHashMap::default();
+        let mut n_declared: FxHashMap<String, usize> = FxHashMap::default();
         walk_block(&function.body, &mut |statement| {
             match &statement.kind {
-                StmtKind::Declare { targets, .. } => names.extend(targets.iter().map(|target| target.name.clone())),
+                StmtKind::Declare { targets, .. } => {
+                    names.extend(targets.iter().map(|target| target.name.clone()));
+                    targets.iter().for_each(|target| *n_declared.entry(target.name.clone()).or_default() += 1);
+                }
                 StmtKind::For(inner) => names.extend(inner.indices.iter().map(|index| index.name.name.clone())),
                 _ => {}
             }
@@ -66,6 +134,10 @@ impl IntegerScan {
         for statement in &function.body.statements {
             let StmtKind::Declare { is_var: true, targets, ty, value } = &statement.kind else { continue };
             let [target] = &targets[..] else { continue };
+            // A name that another block declares again may be of another type there.
+            if n_declared.get(&target.name) != Some(&1) {
+                continue;
+            }
             let ty = match (ty, value.as_ref().map(|value| &value.kind)) {
                 (Some(ty), _) => integer_name(ty).map(str::to_owned),
                 (None, Some(ExprKind::Int(_, Some(suffix)))) => Some(suffix.clone()),
@@ -76,7 +148,7 @@ impl IntegerScan {
                 variables.insert(target.name.clone(), ty);
             }
         }
-        IntegerScan { names, variables }
+        IntegerScan { names, variables, pure: pure.clone() }
     }
 
     fn fresh(&mut self, wanted: &str) -> String {
@@ -96,6 +168,9 @@ impl IntegerScan {
             return None;
         };
         let (sum, op) = self.combined_variable(&inner.body)?;
+        if !self.may_run_twice(inner, &counter.name, &sum) {
+            return None;
+        }
         let ty = self.variables.get(&sum)?.clone();
         let at = NodesAt(inner.header);
         let (parts, length) = (self.fresh(&format!("{sum}_parts")), self.fresh("part_length"));
@@ -234,6 +309,80 @@ impl IntegerScan {
             }
         });
         (is_known && !depends && n_combining > 0).then_some((sum, op))
+    }
+
+    /// Returns true if parts may run at once, after a first pass without stores: no call writes, no two iterations store to
+    /// the same element, and nothing that is stored is read, except for variables of the iteration that do not decide what it
+    /// combines.
+    fn may_run_twice(&self, inner: &ForLoop, counter: &str, sum: &str) -> bool {
+        let mut locals: FxHashSet<&str> = FxHashSet::default();
+        let mut aliases: FxHashSet<&str> = FxHashSet::default();
+        // What chooses what is combined, and all that is read.
+        let (mut chosen, mut read): (Vec<&Expr>, Vec<&Expr>) = (Vec::new(), Vec::new());
+        let mut stores: Vec<&Expr> = Vec::new();
+        walk_block(&inner.body, &mut |statement| match &statement.kind {
+            StmtKind::Declare { targets, value, .. } => {
+                locals.extend(targets.iter().map(|target| target.name.as_str()));
+                // Anything but a number or new memory may be a part of an array.
+                if value.as_ref().is_some_and(|value| !matches!(value.kind, ExprKind::Call { .. })) {
+                    aliases.extend(targets.iter().map(|target| target.name.as_str()));
+                }
+                chosen.extend(value);
+            }
+            StmtKind::If { branches, .. } => chosen.extend(branches.iter().map(|(cond, _)| cond)),
+            StmtKind::Assign { targets, value } => {
+                for target in targets {
+                    stores.push(target);
+                    if let ExprKind::Index(of, indices) = &target.kind {
+                        read.extend(indices);
+                        read.extend(Some(&**of).filter(|of| of.as_name().is_none()));
+                    }
+                }
+                read.push(value);
+            }
+            _ => chosen.extend(combined(statement).map(|update| update.value)),
+        });
+        for index in &inner.indices {
+            chosen.extend([&index.start, &index.end]);
+        }
+        read.extend(&chosen);
+        let has_effect = |expr: &&Expr| {
+            let mut found = false;
+            walk_expr(expr, &mut |part| {
+                if let ExprKind::Call { function, .. } = &part.kind {
+                    found |= function.as_name().is_none_or(|name| !self.pure.contains(name));
+                }
+            });
+            found
+        };
+        let names = |expr: &Expr, wanted: &str| {
+            let mut found = false;
+            walk_expr(expr, &mut |part| found |= part.as_name() == Some(wanted));
+            found
+        };
+        let is_fixed = |expr: &Expr| {
+            let mut is_fixed = true;
+            walk_expr(expr, &mut |part| match &part.kind {
+                ExprKind::Name(name) => is_fixed &= name != counter && name != sum && !locals.contains(name.as_str()),
+                ExprKind::Index(..) | ExprKind::Call { .. } => is_fixed = false,
+                _ => {}
+            });
+            is_fixed
+        };
+        let is_own_store = |target: &&Expr| {
+            let Some(root) = root_of(target) else { return false };
+            if locals.contains(root) {
+                return !aliases.contains(root) && !chosen.iter().any(|expr| names(expr, root));
+            }
+            let ExprKind::Index(of, indices) = &target.kind else { return false };
+            let same = |other: &&Expr| root_of(other) != Some(root) || same_text(other, target);
+            of.as_name().is_some()
+                && !read.iter().any(|expr| names(expr, root))
+                && stores.iter().all(same)
+                && indices.iter().any(|index| moves_with(index, counter, &is_fixed))
+        };
+        let bounds_are_outside = inner.indices.iter().all(|index| !names(&index.start, sum) && !names(&index.end, sum));
+        bounds_are_outside && !read.iter().any(has_effect) && stores.iter().all(is_own_store)
     }
 }
 

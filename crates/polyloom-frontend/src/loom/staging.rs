@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 /// Loops with constant bounds and more iterations run segment by segment.
 const MAX_WHOLE: i64 = 32;
 
-/// Elements of all tiles of a loop: 48 KiB of `f32`, which every GPU has.
-const MAX_ELEMENTS: u64 = 12 * 1024;
+/// Bytes of all tiles of a loop, which every GPU has.
+const MAX_TILE_BYTES: u64 = 48 * 1024;
 
 /// Threads of a block, which no GPU exceeds.
 const MAX_THREADS: u32 = 1024;
@@ -35,6 +35,8 @@ pub(super) struct StagedArray<'a> {
     pub(super) range: TextRange,
     /// Its axes, if it is known how many.
     pub(super) n_axes: Option<usize>,
+    /// Bytes of an element; those of a number of 4 bytes if the text does not say its type.
+    pub(super) element_bytes: u64,
     /// True if the annotation is the loop's own, which then must read it.
     pub(super) is_required: bool,
 }
@@ -53,6 +55,7 @@ pub(super) struct ArrayTile {
     pub(super) array: String,
     /// The argument of the annotation.
     pub(super) range: TextRange,
+    element_bytes: u64,
     /// The statement of the loop's body that is the loop of whose segments each has its tile; `None` if there is one tile.
     pub(super) segmented: Option<usize>,
     pub(super) axes: Vec<TileAxis>,
@@ -128,16 +131,21 @@ fn refusal(range: TextRange, message: impl Into<String>, help: impl Into<String>
 }
 
 fn check_size(plan: &StagingPlan) -> Result<(), StagingRefusal> {
-    let n_elements = |tile: &ArrayTile| tile.axes.iter().map(|axis| u64::from(axis.extent)).product::<u64>();
-    let total: u64 = plan.tiles.iter().map(n_elements).sum();
-    if total > MAX_ELEMENTS
-        && let Some(tile) = plan.tiles.iter().max_by_key(|tile| n_elements(tile))
+    // Products saturate, because extents may be any.
+    let n_bytes = |tile: &ArrayTile| {
+        tile.axes.iter().fold(tile.element_bytes, |n, axis| n.saturating_mul(u64::from(axis.extent)))
+    };
+    let total = plan.tiles.iter().fold(0u64, |total, tile| total.saturating_add(n_bytes(tile)));
+    if total > MAX_TILE_BYTES
+        && let Some(tile) = plan.tiles.iter().max_by_key(|tile| n_bytes(tile))
     {
         let extents: Vec<String> = tile.axes.iter().map(|axis| axis.extent.to_string()).collect();
         let (array, extents) = (&tile.array, extents.join(" × "));
-        let message = format!("the tiles of a block have {total} elements, of which {extents} are of `{array}`");
-        let help =
-            format!("a block has room for {MAX_ELEMENTS} numbers of 4 bytes: write smaller extents in `@workgroup`");
+        let n_elements = plan.tiles.iter().fold(0u64, |n, tile| n.saturating_add(n_bytes(tile) / tile.element_bytes));
+        let message = format!(
+            "the tiles of a block have {n_elements} elements, of which {extents} are of `{array}`: {total} bytes"
+        );
+        let help = format!("a block has room for {MAX_TILE_BYTES} bytes: write smaller extents in `@workgroup`");
         return Err(refusal(tile.range, message, help));
     }
     let n_threads = plan.sizes.iter().fold(1u32, |n, size| n.saturating_mul(*size));
@@ -254,8 +262,8 @@ impl<'a> TilePlanner<'_, 'a> {
                 continue;
             }
             let axes = parts.into_iter().map(|part| self.axis(part)).collect();
-            let (array, range) = (name.to_owned(), self.array.range);
-            self.plan.tiles.push(ArrayTile { array, range, segmented, axes, accesses });
+            let (array, range, element_bytes) = (name.to_owned(), self.array.range, self.array.element_bytes);
+            self.plan.tiles.push(ArrayTile { array, range, element_bytes, segmented, axes, accesses });
         }
         Ok(())
     }
@@ -357,8 +365,8 @@ impl<'a> TilePlanner<'_, 'a> {
                 let varies = names.iter().any(|name| name.contains('#'));
                 let term = match names {
                     [] => {
-                        parts.least += coefficient;
-                        parts.greatest += coefficient;
+                        parts.least = parts.least.saturating_add(coefficient);
+                        parts.greatest = parts.greatest.saturating_add(coefficient);
                         continue;
                     }
                     [only] if varies => {
@@ -369,8 +377,8 @@ impl<'a> TilePlanner<'_, 'a> {
                             (None, _) if long.is_some_and(|range| range.name == *only) => TileTerm::Segment,
                             (None, Some((first, last))) => {
                                 let ends = [first.saturating_mul(coefficient), last.saturating_mul(coefficient)];
-                                parts.least += ends[0].min(ends[1]);
-                                parts.greatest += ends[0].max(ends[1]);
+                                parts.least = parts.least.saturating_add(ends[0].min(ends[1]));
+                                parts.greatest = parts.greatest.saturating_add(ends[0].max(ends[1]));
                                 continue;
                             }
                             (None, None) => {
@@ -391,7 +399,8 @@ impl<'a> TilePlanner<'_, 'a> {
                         TileTerm::Names(names.to_vec())
                     }
                 };
-                *parts.terms.entry(term).or_insert(0) += coefficient;
+                let known = parts.terms.entry(term).or_insert(0);
+                *known = known.saturating_add(coefficient);
             }
             Ok(parts)
         });
@@ -407,8 +416,8 @@ impl<'a> TilePlanner<'_, 'a> {
                 TileTerm::Names(_) => 1,
             };
             let reach = coefficient.saturating_mul(i64::from(n) - 1);
-            least += reach.min(0);
-            greatest += reach.max(0);
+            least = least.saturating_add(reach.min(0));
+            greatest = greatest.saturating_add(reach.max(0));
         }
         let extent = u32::try_from(greatest.saturating_sub(least).saturating_add(1)).unwrap_or(u32::MAX);
         TileAxis { extent, terms: parts.terms.into_iter().collect(), offset: least }

@@ -81,6 +81,10 @@ pub(crate) fn read(
         let writes = from.loom().and_then(|loom| loom.writes.get(name));
         imported.extend(writes.map(|writes| (name.clone(), writes.clone())));
     }
+    for (alias, from) in &unit.modules {
+        let writes = from.loom().into_iter().flat_map(|loom| &loom.writes);
+        imported.extend(writes.map(|(name, writes)| (format!("{alias}.{name}"), writes.clone())));
+    }
     let ElaboratedFile { body, functions, programs, renamed, writes, errors: found } =
         elaborate(&tree, &file.text, &imported);
     errors.extend(found);

@@ -32,7 +32,7 @@ pub(super) enum LocalKind {
 pub(super) struct LocalName {
     /// The name in the nodes.
     pub(super) node: String,
-    kind: LocalKind,
+    pub(super) kind: LocalKind,
     range: TextRange,
 }
 
@@ -64,6 +64,10 @@ pub(super) struct BodyElaboration<'e, 'a> {
     pub(super) kept: FxHashMap<TextRange, ast::Expr>,
     /// Accesses to arrays that the block has staged, by where they begin.
     pub(super) staged: FxHashMap<TextSize, StagedAccess>,
+    /// The number of axes of parameters and results, where it is known.
+    pub(super) axes: FxHashMap<String, usize>,
+    /// Names in the nodes of what may be a part of an array.
+    pub(super) views: FxHashSet<String>,
     /// The name of what says that the thread has an iteration, while threads without one compute along.
     pub(super) guard: Option<String>,
 }
@@ -76,8 +80,8 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
     ) -> BodyElaboration<'e, 'a> {
         let scopes = vec![FxHashMap::default()];
         let (used, loops, staged) = (FxHashSet::default(), Vec::new(), FxHashMap::default());
-        let kept = FxHashMap::default();
-        BodyElaboration { file, context, scopes, used, loops, outside, kept, staged, guard: None }
+        let (kept, axes, views) = (FxHashMap::default(), FxHashMap::default(), FxHashSet::default());
+        BodyElaboration { file, context, scopes, used, loops, outside, kept, staged, axes, views, guard: None }
     }
 
     fn error(&mut self, code: Code, range: TextRange, message: impl Into<String>, help: impl Into<String>) {
@@ -282,6 +286,7 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
         out: &mut Vec<ast::Stmt>,
     ) {
         // The value is read before the names mean something new.
+        let is_view = value.is_some_and(|value| self.is_view(value));
         let value = value.map(|value| self.expr(value));
         if let Some(ty) = ty.filter(|ty| FileElaboration::extents_of_type(ty).is_some() && value.is_none()) {
             let help = "write `let t = zeros(shape=4, dtype=f32)` for one of constant extents that belongs to the thread; arrays of a \
@@ -292,8 +297,14 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
         let annotation = ty.map(|ty| self.file.type_node(ty, false));
         let annotation = annotation.or_else(|| self.kept.get(&targets.first()?.range).cloned());
         let kind = if is_var { LocalKind::Var } else { LocalKind::Let };
-        let mut names: Vec<ast::Expr> =
-            targets.iter().map(|target| node::target(&self.declare(target, kind), target.range)).collect();
+        let mut names: Vec<ast::Expr> = Vec::new();
+        for target in targets {
+            let name = self.declare(target, kind);
+            names.push(node::target(&name, target.range));
+            if is_view {
+                self.views.insert(name);
+            }
+        }
         let [_] = &names[..] else {
             if let Some(ty) = ty {
                 let help = "declare names with types one by one";
@@ -320,6 +331,37 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
             }
             _ => {}
         }
+    }
+
+    /// Returns true for a value that may be a part of an array: fewer subscripts than it has axes, or of unknown axes.
+    fn is_view(&self, value: &Expr) -> bool {
+        let Some(found) = super::root_of(value).and_then(|root| self.find(root)) else { return false };
+        let (mut of, mut n_indices, mut is_element) = (value, 0, true);
+        loop {
+            match &of.kind {
+                ExprKind::Index(inner, indices) => {
+                    n_indices += indices.len();
+                    is_element &= !indices.iter().any(|index| matches!(index.kind, ExprKind::Range(_)));
+                    of = inner;
+                }
+                ExprKind::Member(inner, _) => {
+                    n_indices = 0;
+                    of = inner;
+                }
+                _ => break,
+            }
+        }
+        match found.kind {
+            LocalKind::Param | LocalKind::Reference => {
+                !(is_element && of.as_name().and_then(|name| self.axes.get(name)) == Some(&n_indices))
+            }
+            _ => self.views.contains(&found.node),
+        }
+    }
+
+    /// Returns true for a variable outside the parallel loop, of which the iteration has a copy.
+    fn is_outside(&self, name: &str) -> bool {
+        self.find(name).is_some_and(|found| found.kind == LocalKind::Outer)
     }
 
     /// Returns what an assignment writes; `None` if that is rejected.
@@ -371,6 +413,10 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
                 None
             }
             ExprKind::Index(..) | ExprKind::Member(..) => {
+                if let Some(root) = super::root_of(target).filter(|root| self.is_outside(root)) {
+                    self.assigned_outside(root, target.range);
+                    return None;
+                }
                 // An element of what `let` names may be assigned if that is a part of an array, which the checker knows.
                 let mut made = self.expr(target);
                 match &mut made {
@@ -533,6 +579,14 @@ impl<'e, 'a> BodyElaboration<'e, 'a> {
         {
             let (left, right) = (self.expr(&left.value), self.expr(&right.value));
             return node::binary(left, ast::Operator::FloorDiv, right, range);
+        }
+        for (at, argument) in arguments.iter().enumerate() {
+            let root = super::root_of(&argument.value).filter(|root| self.is_outside(root));
+            if let Some(root) = root
+                && self.file.changes_variable(function, at, argument)
+            {
+                self.assigned_outside(root, argument.value.range);
+            }
         }
         let function = self.expr(function);
         let (mut values, mut keywords) = (Vec::new(), Vec::new());

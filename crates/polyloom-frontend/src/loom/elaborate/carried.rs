@@ -31,6 +31,10 @@ pub(super) struct ScratchMemory {
     pub(super) ty: ScratchType,
     /// How the variable is declared that an array of one element keeps; `None` for an array of the text.
     pub(super) variable: Option<LocalKind>,
+    /// The name of the parameter, which no other memory of the program and no name of its text has.
+    param: Arc<str>,
+    /// True in the block that declares it.
+    pub(super) is_visible: bool,
 }
 
 /// The type of the elements of scratch memory.
@@ -193,12 +197,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
         }
         let Some(TypeArgument::Value(value)) = ty.arguments.first() else {
             if let Some(TypeArgument::Type(element)) = ty.arguments.first() {
-                self.scratch.push(ScratchMemory {
-                    name: target.clone(),
-                    extents: made,
-                    ty: ScratchType::Written(element.clone()),
-                    variable: None,
-                });
+                self.add_scratch(target, made, ScratchType::Written(element.clone()), None);
             } else {
                 let help = format!("write `var {name}: array<f32, n>`");
                 self.error(Code::BadAnnotation, ty.range, "an array type needs the type of its elements", help);
@@ -208,8 +207,38 @@ impl<'a> ProgramElaboration<'_, 'a> {
         let path = super::structure::path_of(value).unwrap_or_default();
         let element = TypeExpr { path, arguments: Vec::new(), range: value.range };
         let ty = ScratchType::Written(element);
-        self.scratch.push(ScratchMemory { name: target.clone(), extents: made, ty, variable: None });
+        self.add_scratch(target, made, ty, None);
         true
+    }
+
+    fn add_scratch(&mut self, name: &Ident, extents: Vec<Extent>, ty: ScratchType, variable: Option<LocalKind>) {
+        let mut param = name.name.clone();
+        if variable.is_some() {
+            let mut taken: FxHashSet<&str> = self.file.globals.clone();
+            taken.extend(self.function.params.iter().map(|param| param.name.name.as_str()));
+            taken.extend(self.results.iter().map(|result| result.name.name.as_str()));
+            taken.extend(self.scratch.iter().map(|memory| &*memory.param));
+            walk_block(&self.function.body, &mut |statement| {
+                match &statement.kind {
+                    StmtKind::Declare { targets, .. } => {
+                        taken.extend(targets.iter().map(|target| target.name.as_str()))
+                    }
+                    StmtKind::For(inner) => taken.extend(inner.indices.iter().map(|index| index.name.name.as_str())),
+                    _ => {}
+                }
+                for expr in expressions_of(statement) {
+                    walk_expr(expr, &mut |part| taken.extend(part.as_name()));
+                }
+            });
+            param = format!("{}_kept", name.name);
+            let mut n = 1;
+            while taken.contains(param.as_str()) {
+                n += 1;
+                param = format!("{}_kept_{n}", name.name);
+            }
+        }
+        let param = param.as_str().into();
+        self.scratch.push(ScratchMemory { name: name.clone(), extents, ty, variable, param, is_visible: true });
     }
 
     /// Makes memory for the variables of a declaration that later stages name.
@@ -233,12 +262,12 @@ impl<'a> ProgramElaboration<'_, 'a> {
                 // Later stages find it, so that they do not report it again.
                 let (ty, extents) = (ScratchType::Scalar(Scalar::F32), vec![Extent::Constant(1)]);
                 let variable = Some(LocalKind::Var);
-                self.scratch.push(ScratchMemory { name: target.clone(), extents, ty, variable });
+                self.add_scratch(target, extents, ty, variable);
                 continue;
             };
             let variable = Some(if *is_var { LocalKind::Var } else { LocalKind::Let });
             let extents = vec![Extent::Constant(1)];
-            self.scratch.push(ScratchMemory { name: target.clone(), extents, ty, variable });
+            self.add_scratch(target, extents, ty, variable);
         }
     }
 
@@ -287,7 +316,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
             ExprKind::Unary(crate::loom::syntax::UnaryOp::Not, _) => scalar(Scalar::Bool),
             ExprKind::Unary(_, of) => kind_of(of),
             ExprKind::Name(name) => {
-                if let Some(known) = self.scratch.iter().rev().find(|known| known.name.name == *name) {
+                if let Some(known) = self.visible_scratch(name) {
                     return known.variable.map(|_| ValueKind::Known(known.ty.clone()));
                 }
                 if let Some(value) = self.file.constants.get(name.as_str()) {
@@ -324,9 +353,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
             }
             ExprKind::Index(of, indices) => {
                 let name = of.as_name()?;
-                if let Some(known) =
-                    self.scratch.iter().find(|known| known.name.name == name && known.variable.is_none())
-                {
+                if let Some(known) = self.visible_scratch(name).filter(|known| known.variable.is_none()) {
                     let kind = ValueKind::Known(known.ty.clone());
                     return (known.extents.len() == indices.len()).then(|| self.plain_scalar(kind));
                 }
@@ -406,7 +433,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
     }
 
     /// The type of the elements of an array's type.
-    fn element_of(&self, ty: &TypeExpr) -> Option<TypeExpr> {
+    pub(super) fn element_of(&self, ty: &TypeExpr) -> Option<TypeExpr> {
         match ty.arguments.first()? {
             TypeArgument::Type(element) => Some(element.clone()),
             TypeArgument::Value(value) => {
@@ -440,12 +467,17 @@ impl<'a> ProgramElaboration<'_, 'a> {
         self.scratch.iter().map(param).collect()
     }
 
+    /// The scratch memory that a name stands for: that of the innermost block that declares it.
+    fn visible_scratch(&self, name: &str) -> Option<&ScratchMemory> {
+        self.scratch.iter().rev().find(|known| known.is_visible && known.name.name == name)
+    }
+
     /// The scratch memory that names stand for, by its number.
     pub(super) fn needed_scratch(&self, names: &FxHashSet<&str>) -> Vec<usize> {
-        // A name that is declared again in another block stands for the last.
         let is_needed = |at: &usize| {
-            let name = self.scratch[*at].name.name.as_str();
-            names.contains(name) && self.scratch[at + 1..].iter().all(|later| later.name.name != name)
+            let memory = &self.scratch[*at];
+            let name = memory.name.name.as_str();
+            names.contains(name) && self.visible_scratch(name).is_some_and(|known| std::ptr::eq(known, memory))
         };
         (0..self.scratch.len()).filter(is_needed).collect()
     }
@@ -459,10 +491,7 @@ impl ScratchMemory {
 
     /// The name of the parameter.
     pub(super) fn param(&self) -> Arc<str> {
-        match self.variable {
-            None => self.name.name.as_str().into(),
-            Some(_) => format!("{}_kept", self.name.name).into(),
-        }
+        self.param.clone()
     }
 }
 

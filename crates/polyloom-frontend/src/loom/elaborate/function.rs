@@ -230,14 +230,14 @@ impl<'a> FileElaboration<'a> {
             .collect();
         if let Some(kind) = &kind
             && self.made.errors.len() == n_errors
-            && let Err((range, reason)) = kind::check(&kind.0, function)
+            && let Err((range, reason)) = kind::check(&kind.0, function, &self.globals)
         {
             let message = format!("the loops of `{}` are no `{}`: {reason}", name.name, kind.0);
             let help = format!("remove `@kernel({})`, which changes no result, or write the loops as that", kind.0);
             self.error(Code::BrokenPromise, range.unwrap_or(kind.1), message, help);
         }
         let is_matmul = kind.as_ref().is_some_and(|(kind, _)| kind == "matmul");
-        let product = if is_matmul { product_of(function, &results, &symbols) } else { None };
+        let product = if is_matmul { product_of(function, &results, &symbols, &self.globals) } else { None };
         self.made.programs.push(LoomProgram {
             name: name.name.as_str().into(),
             is_compute: function.keyword == FunctionKeyword::Compute,

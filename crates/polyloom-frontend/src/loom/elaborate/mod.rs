@@ -18,7 +18,8 @@ use super::parse::SyntaxError;
 use super::program::LoomProgram;
 use super::python_nodes as node;
 use super::syntax::{
-    Expr, ExprKind, FunctionItem, FunctionKeyword, Ident, Import, Item, LoomFile, StmtKind, walk_block, walk_expr,
+    Argument, Expr, ExprKind, FunctionItem, FunctionKeyword, Ident, Import, Item, LoomFile, StmtKind, TypeExpr,
+    walk_block, walk_expr,
 };
 use super::types;
 use crate::function_info::FunctionRole;
@@ -194,8 +195,12 @@ impl<'a> FileElaboration<'a> {
         walk_block(&function.body, &mut |statement| {
             let mut mark = |expr: &Expr, must_index: bool| {
                 let is_element = !matches!(expr.kind, ExprKind::Name(_));
+                let is_reference = |index: usize| {
+                    let param = &function.params[index];
+                    expr.as_name() == Some(&param.name.name) && is_reference_type(param.ty.as_ref())
+                };
                 if let Some(index) = root_of(expr).and_then(|root| parts.get(root))
-                    && (is_element || !must_index)
+                    && (is_element || !must_index || is_reference(*index))
                 {
                     written[*index] = true;
                 }
@@ -208,8 +213,8 @@ impl<'a> FileElaboration<'a> {
             for expr in super::syntax::expressions_of(statement) {
                 walk_expr(expr, &mut |part| {
                     let ExprKind::Call { function, arguments, .. } = &part.kind else { return };
-                    let name = function.as_name().unwrap_or_default();
-                    let writes = self.made.writes.get(name);
+                    let name = called_name(function);
+                    let writes = self.made.writes.get(&name);
                     for (index, argument) in arguments.iter().enumerate() {
                         let is_atomic = name.starts_with("atomic_") && index == 0;
                         if is_atomic || writes.is_some_and(|writes| writes.get(index).copied().unwrap_or(false)) {
@@ -225,6 +230,37 @@ impl<'a> FileElaboration<'a> {
             }
         });
         written
+    }
+
+    /// Returns true if a call may write to the argument at this place, by what its function does.
+    fn writes_argument(&self, function: &Expr, at: usize, argument: &Argument) -> bool {
+        let called = called_name(function);
+        if called.starts_with("atomic_") && at == 0 {
+            return true;
+        }
+        let Some(writes) = self.made.writes.get(&called) else { return false };
+        // Which parameter a named argument is depends on the overload.
+        if argument.name.is_some() { writes.contains(&true) } else { writes.get(at).copied().unwrap_or(false) }
+    }
+
+    /// Returns true if a call changes the variable that is its argument at this place, which happens by reference alone
+    /// because other values are copied.
+    fn changes_variable(&self, function: &Expr, at: usize, argument: &Argument) -> bool {
+        let own: Vec<&FunctionItem> = self
+            .file
+            .items
+            .iter()
+            .filter_map(|item| match item {
+                Item::Function(known) => {
+                    known.name.as_ref().is_some_and(|name| function.as_name() == Some(&name.name)).then_some(&**known)
+                }
+                _ => None,
+            })
+            .collect();
+        let takes_value = |known: &&FunctionItem| {
+            argument.name.is_none() && known.params.get(at).is_some_and(|param| !is_reference_type(param.ty.as_ref()))
+        };
+        self.writes_argument(function, at, argument) && (own.is_empty() || !own.iter().all(takes_value))
     }
 
     /// Returns true for a name that every file knows: a builtin function or a type.
@@ -253,6 +289,17 @@ fn root_of(expr: &Expr) -> Option<&str> {
         ExprKind::Index(of, _) | ExprKind::Member(of, _) => root_of(of),
         _ => None,
     }
+}
+
+/// Returns the name by which a function is called; `shapes.area` for one of an imported file.
+fn called_name(function: &Expr) -> String {
+    let path = structure::path_of(function).unwrap_or_default();
+    path.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join(".")
+}
+
+/// Returns true for `ref<T>`.
+fn is_reference_type(ty: Option<&TypeExpr>) -> bool {
+    ty.is_some_and(|ty| matches!(&ty.path[..], [only] if only.name == "ref"))
 }
 
 /// A name as the nodes have it.

@@ -334,6 +334,13 @@ fn may_be_negative(axis: &TileAxis) -> bool {
     axis.offset < 0 || axis.terms.iter().any(|(_, coefficient)| *coefficient < 0)
 }
 
+/// Calls that write: one to variables of the thread, and one to what threads share.
+#[derive(Default)]
+struct CallWrites {
+    own: Option<TextRange>,
+    shared: Option<TextRange>,
+}
+
 impl BodyElaboration<'_, '_> {
     /// An element of a staged array, which the tile has; `None` for anything else.
     pub(super) fn staged_element(&mut self, expr: &Expr) -> Option<ast::Expr> {
@@ -363,40 +370,23 @@ impl BodyElaboration<'_, '_> {
     /// A statement whose effects are those of threads with an iteration alone, while the others compute along.
     pub(super) fn guarded(&mut self, statement: &Stmt, inside: String, out: &mut Vec<ast::Stmt>) {
         let mut has_effect = false;
-        let effects = |this: &Self, expr: &Expr| {
-            let mut found = None;
-            walk_expr(expr, &mut |part| {
-                if let ExprKind::Call { function, .. } = &part.kind {
-                    let called = function.as_name().unwrap_or_default();
-                    let writes = this.file.made.writes.get(called).is_some_and(|writes| writes.contains(&true));
-                    if called.starts_with("atomic_") || writes {
-                        found = Some(part.range);
-                    }
-                }
-            });
-            found
-        };
         match &statement.kind {
             StmtKind::Assign { targets, value } => {
-                has_effect = targets.iter().any(|target| matches!(target.kind, ExprKind::Index(..)));
-                has_effect |= targets.iter().any(
-                    |target| matches!(&target.kind, ExprKind::Member(of, _) if matches!(of.kind, ExprKind::Index(..))),
-                );
-                let sets_names = targets.iter().any(|target| target.as_name().is_some());
-                if let Some(range) = effects(self, value).filter(|_| !has_effect || sets_names) {
+                has_effect = self.guarded_targets(&targets.iter().collect::<Vec<_>>(), value);
+            }
+            StmtKind::Update { target, value, .. } => has_effect = self.guarded_targets(&[target], value),
+            StmtKind::Expr(value) => {
+                let calls = self.writes_of_calls(value);
+                // Threads without an iteration change their own variables too, so that their loops end.
+                has_effect = calls.own.is_none() || calls.shared.is_some();
+                if let Some(range) = calls.own.filter(|_| has_effect) {
                     self.refuse_effect(range);
                 }
             }
-            StmtKind::Update { target, value, .. } => {
-                has_effect = !matches!(target.kind, ExprKind::Name(_));
-                if let Some(range) = effects(self, value).filter(|_| !has_effect) {
-                    self.refuse_effect(range);
-                }
-            }
-            StmtKind::Expr(_) | StmtKind::Assert { .. } => has_effect = true,
+            StmtKind::Assert { .. } => has_effect = true,
             _ => {
                 for expr in crate::loom::syntax::expressions_of(statement) {
-                    if let Some(range) = effects(self, expr) {
+                    if let Some(range) = self.writes_of_calls(expr).shared {
                         self.refuse_effect(range);
                     }
                 }
@@ -412,6 +402,66 @@ impl BodyElaboration<'_, '_> {
         if !made.is_empty() {
             out.extend(node::branch(vec![(node::name(&inside, statement.range), made)], None, statement.range));
         }
+    }
+
+    /// Returns true if a statement with these targets has effects outside the thread.
+    fn guarded_targets(&mut self, targets: &[&Expr], value: &Expr) -> bool {
+        let (mut shared, mut own) = (None, None);
+        for target in targets {
+            match self.is_of_thread(target) {
+                Some(true) => own = Some(target.range),
+                Some(false) => shared = Some(target.range),
+                None => {
+                    let message = "whether this is a part of an array is not known, in a loop whose block stages tiles";
+                    let help = "write the type of the array with its extents, or leave the arrays out of `@shared`";
+                    self.file.error(Code::BadDecorator, target.range, message, help);
+                    shared = Some(target.range);
+                }
+            }
+        }
+        let calls: Vec<CallWrites> =
+            targets.iter().copied().chain([value]).map(|expr| self.writes_of_calls(expr)).collect();
+        let by_calls = calls.iter().find_map(|calls| if shared.is_some() { calls.own } else { calls.shared });
+        // What a thread without an iteration leaves out may not be what its loops depend on.
+        if let Some(range) = by_calls.or(own.filter(|_| shared.is_some())) {
+            self.refuse_effect(range);
+        }
+        shared.is_some()
+    }
+
+    /// Returns true for a variable of the thread or a part of one, false for what threads share, `None` if that is not
+    /// known.
+    fn is_of_thread(&self, target: &Expr) -> Option<bool> {
+        let found = super::root_of(target).and_then(|root| self.find(root));
+        let Some(found) = found.filter(|found| matches!(found.kind, LocalKind::Let | LocalKind::Var)) else {
+            return Some(false);
+        };
+        if target.as_name().is_some() || !self.views.contains(&found.node) {
+            return Some(true);
+        }
+        let mut has_index = false;
+        walk_expr(target, &mut |part| has_index |= matches!(part.kind, ExprKind::Index(..)));
+        match found.kind {
+            // A part of what `let` names is assigned if that is a part of an array alone.
+            LocalKind::Let => Some(false),
+            _ if has_index => None,
+            _ => Some(true),
+        }
+    }
+
+    fn writes_of_calls(&self, expr: &Expr) -> CallWrites {
+        let mut found = CallWrites::default();
+        walk_expr(expr, &mut |part| {
+            let ExprKind::Call { function, arguments, .. } = &part.kind else { return };
+            for (at, argument) in arguments.iter().enumerate() {
+                if !self.file.writes_argument(function, at, argument) {
+                    continue;
+                }
+                let is_own = self.is_of_thread(&argument.value) == Some(true);
+                *(if is_own { &mut found.own } else { &mut found.shared }) = Some(part.range);
+            }
+        });
+        found
     }
 
     fn refuse_effect(&mut self, range: TextRange) {

@@ -17,7 +17,7 @@ use crate::loom::syntax::{
     Annotation, Block, Expr, ExprKind, ForLoop, FunctionItem, Ident, Param, Stmt, StmtKind, asks_for_thread, blocks_of,
     expressions_of, walk_block, walk_expr,
 };
-use polyloom_ir::{Code, KernelKind, MAX_DIMS};
+use polyloom_ir::{Code, Composite, KernelKind, MAX_DIMS};
 use ruff_python_ast::{self as ast, ExprContext, Identifier};
 use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -54,7 +54,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
         generics: &[(Arc<str>, Vec<usize>)],
         stages: &mut Vec<ProgramStage>,
     ) {
-        let (n_lets, n_locals) = (self.lets.len(), self.locals.len());
+        let (n_lets, n_locals, n_scratch) = (self.lets.len(), self.locals.len(), self.scratch.len());
         let mut once: Vec<&'a Stmt> = Vec::new();
         for statement in statements {
             match &statement.kind {
@@ -94,6 +94,8 @@ impl<'a> ProgramElaboration<'_, 'a> {
         self.once(&mut once, generics, stages);
         self.lets.truncate(n_lets);
         self.locals.truncate(n_locals);
+        // Memory stays what launches take by its number, but names after the block do not mean it.
+        self.scratch.iter_mut().skip(n_scratch).for_each(|memory| memory.is_visible = false);
     }
 
     /// The stages of branches with parallel loops: each asks the condition, which is the same wherever it is asked.
@@ -181,7 +183,10 @@ impl<'a> ProgramElaboration<'_, 'a> {
             |param: &Param| param.ty.as_ref().is_none_or(|ty| matches!(&ty.path[..], [only] if only.name == "array"));
         let mut params = self.function.params.iter().chain(&self.function.results);
         params.any(|param| param.name.name == name && is_array(param))
-            || self.scratch.iter().any(|memory| memory.variable.is_none() && memory.name.name == name)
+            || self
+                .scratch
+                .iter()
+                .any(|memory| memory.is_visible && memory.variable.is_none() && memory.name.name == name)
             || self.results.iter().any(|result| result.name.name == name)
     }
 
@@ -327,8 +332,8 @@ impl<'a> ProgramElaboration<'_, 'a> {
             for argument in &annotation.arguments {
                 let Some(name) = argument.value.as_name().filter(|name| self.is_array(name)) else { continue };
                 if arrays.iter().all(|array| array.name != name) {
-                    let n_axes = self.axes_of(name);
-                    arrays.push(StagedArray { name, range: argument.value.range, n_axes, is_required });
+                    let (n_axes, element_bytes) = (self.axes_of(name), self.element_bytes(name));
+                    arrays.push(StagedArray { name, range: argument.value.range, n_axes, element_bytes, is_required });
                 }
             }
         }
@@ -379,6 +384,28 @@ impl<'a> ProgramElaboration<'_, 'a> {
         })
     }
 
+    /// Bytes of an element of an array, where the text says of which type it is; otherwise those of a number of 4 bytes.
+    fn element_bytes(&self, name: &str) -> u64 {
+        let mut params = self.function.params.iter().chain(&self.function.results);
+        let ty = params.find(|param| param.name.name == name).and_then(|param| param.ty.as_ref());
+        let written = ty.and_then(|ty| self.element_of(ty));
+        let memory = || self.scratch.iter().rev().find(|memory| memory.is_visible && memory.name.name == name);
+        let scalar = |scalar: polyloom_ir::Scalar| Some(u64::from(scalar.bytes()));
+        let bytes_of = |ty: &crate::loom::syntax::TypeExpr| match &ty.path[..] {
+            [only] => crate::loom::types::scalar(&only.name).and_then(scalar).or_else(|| {
+                let composite = Composite::from_python_name(&only.name)?;
+                Some(composite.n_components() as u64 * u64::from(composite.elem().bytes()))
+            }),
+            _ => None,
+        };
+        let known = match (&written, memory().map(|memory| &memory.ty)) {
+            (Some(ty), _) | (None, Some(ScratchType::Written(ty))) => bytes_of(ty),
+            (None, Some(ScratchType::Scalar(of))) => scalar(*of),
+            _ => None,
+        };
+        known.unwrap_or(4)
+    }
+
     /// The number of axes of a parameter, if it is known.
     fn axes_of(&self, name: &str) -> Option<usize> {
         let mut params = self.function.params.iter().chain(&self.function.results);
@@ -407,7 +434,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
             .collect();
         let mut results: FxHashSet<String> = self.results.iter().map(|result| result.name.name.clone()).collect();
         let (variables, arrays): (Vec<&ScratchMemory>, Vec<&ScratchMemory>) =
-            self.scratch.iter().partition(|memory| memory.variable.is_some());
+            self.scratch.iter().filter(|memory| memory.is_visible).partition(|memory| memory.variable.is_some());
         results.extend(arrays.iter().map(|array| array.name.name.clone()));
         let is_array = |name: &str| {
             results.contains(name)
@@ -539,8 +566,11 @@ impl<'a> ProgramElaboration<'_, 'a> {
                 (name.range, annotation)
             })
             .collect();
+        let arrays = function.params.iter().map(|param| &param.name).chain(&results);
+        let axes = arrays.filter_map(|array| Some((array.name.clone(), self.axes_of(&array.name)?))).collect();
         let mut body = BodyElaboration::new(self.file, stage.context, outside);
         body.kept = kept;
+        body.axes = axes;
         declare_params(&mut body, function, &results);
         for at in &scratch {
             let memory = &self.scratch[*at];
@@ -562,7 +592,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
         for memory in kept {
             let is_declared = is_declared_in(&statements, memory.name.range);
             let is_once = stage.context == BodyContext::Once;
-            if is_once && (is_declared || is_assigned_in(&statements, &memory.name.name)) {
+            if is_once && (is_declared || is_assigned_in(&statements, &memory.name.name, body.file)) {
                 stored.push(memory);
             }
             if !is_declared {
@@ -775,13 +805,24 @@ fn is_declared_in(statements: &[&Stmt], range: TextRange) -> bool {
     })
 }
 
-/// Returns true if statements assign to a variable of this name.
-fn is_assigned_in(statements: &[&Stmt], name: &str) -> bool {
+/// Returns true if statements assign to a variable of this name or to a part of it, themselves or by functions.
+fn is_assigned_in(statements: &[&Stmt], name: &str, file: &super::FileElaboration<'_>) -> bool {
     let mut is_assigned = false;
-    let mut visit = |statement: &Stmt| match &statement.kind {
-        StmtKind::Assign { targets, .. } => is_assigned |= targets.iter().any(|target| target.as_name() == Some(name)),
-        StmtKind::Update { target, .. } => is_assigned |= target.as_name() == Some(name),
-        _ => {}
+    let is_part = |expr: &Expr| super::root_of(expr) == Some(name);
+    let mut visit = |statement: &Stmt| {
+        match &statement.kind {
+            StmtKind::Assign { targets, .. } => is_assigned |= targets.iter().any(is_part),
+            StmtKind::Update { target, .. } => is_assigned |= is_part(target),
+            _ => {}
+        }
+        for expr in expressions_of(statement) {
+            walk_expr(expr, &mut |part| {
+                let ExprKind::Call { function, arguments, .. } = &part.kind else { return };
+                let is_written = |(at, argument)| file.writes_argument(function, at, argument);
+                let written = arguments.iter().enumerate().filter(|each| is_written(*each));
+                is_assigned |= written.into_iter().any(|(_, argument)| is_part(&argument.value));
+            });
+        }
     };
     for statement in statements {
         visit(statement);
