@@ -2,7 +2,7 @@
 
 use crate::composite::CompositeType;
 use crate::device::DeviceMemory;
-use crate::tasks::run_recorded;
+use crate::recorded_tasks::run_recorded;
 use polyloom::{Composite, DeviceId};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;

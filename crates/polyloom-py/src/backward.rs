@@ -169,7 +169,7 @@ pub(crate) fn launch_backward<'py>(
     tape_bytes: u64,
     n_cores: u64,
 ) -> PyResult<(u64, Option<BackwardRepeat>)> {
-    crate::tasks::run_recorded(py)?;
+    crate::recorded_tasks::run_recorded(py)?;
     let (kernel, device) = (kernel.get().one()?, device::named(device)?);
     let borrowed: Arguments<'_, '_> = args.iter().map(Bound::as_borrowed).collect();
     let (mut filled, mut held) = (ArgBlock::new(), SmallVec::new());

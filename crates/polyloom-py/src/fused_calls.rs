@@ -13,9 +13,9 @@ use crate::op_errors::{fusion_error, graph_error};
 use crate::path_choice::{
     DEFAULT_POLICY, PROCESS_POLICY, give_up, is_interrupt, note_workload, path_choice, process_policy,
 };
+use crate::recorded_tasks::run_recorded;
 use crate::session;
 use crate::sim_settings::SimSettings;
-use crate::tasks::run_recorded;
 use crate::tensor_operand::plain_tensor;
 use crate::tensor_view::{TensorPackage, TensorView, view_of};
 use crate::value_types::{ExternalUse, MixedDevices, ValueTypes};

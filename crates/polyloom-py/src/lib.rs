@@ -61,6 +61,7 @@ mod plan;
 mod print;
 mod queue;
 mod recorded_launch;
+mod recorded_tasks;
 mod result_memory;
 mod result_package;
 mod scope;
@@ -172,7 +173,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tasks::TaskGraph>()?;
     module.add_class::<tasks::TaskTimeline>()?;
     module.add_function(wrap_pyfunction!(tasks::set_task_graph, module)?)?;
-    module.add_function(wrap_pyfunction!(tasks::run_recorded_tasks, module)?)?;
+    module.add_function(wrap_pyfunction!(recorded_tasks::run_recorded_tasks, module)?)?;
     module.add_class::<queue::Queue>()?;
     module.add_class::<queue::QueueEvent>()?;
     module.add_class::<queue::DeviceGraph>()?;

@@ -9,7 +9,7 @@ use crate::boundary::guarded;
 use crate::code_forms::emit_error;
 use crate::errors::{argument_error, argument_type_error, device_exception, launch_error};
 use crate::plain_call::{PlainCall, PlainSignature};
-use crate::tasks::run_recorded;
+use crate::recorded_tasks::run_recorded;
 use numpy::npyffi;
 use polyloom::{ArgBlock, Composite, DeviceId, MAX_DIMS, NativeCallError, Scalar, TrapReport, Type};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};

@@ -8,6 +8,7 @@ use crate::errors::{device_error, launch_error};
 use crate::interruptible::interruptible;
 use crate::kernel::Kernel;
 use crate::launch_dimensions::LaunchDimensions;
+use crate::recorded_tasks::set_recorded;
 use crate::sim_settings::SimSettings;
 use crate::tape_recording::{TapeRecording, tell_of_writes};
 use polyloom::tasks::{Task, TaskModels};
@@ -170,6 +171,7 @@ impl TaskTimeline {
 #[pyfunction]
 #[pyo3(signature = (graph))]
 pub(crate) fn set_task_graph(graph: Option<Py<TaskGraph>>) -> Option<Py<TaskGraph>> {
+    set_recorded(graph.is_some());
     TAKEN_BY.replace(graph)
 }
 
@@ -180,21 +182,6 @@ pub(crate) fn taking_graph(py: Python<'_>, watched: TapeRecording) -> Option<Py<
             TAKEN_BY.with_borrow(|graph| graph.as_ref().map(|graph| graph.clone_ref(py)))
         }
         TapeRecording::Launches | TapeRecording::Graphs => None,
-    }
-}
-
-/// Runs the tasks that this thread has recorded.
-#[pyfunction]
-pub(crate) fn run_recorded_tasks(py: Python<'_>) -> PyResult<()> {
-    run_recorded(py)
-}
-
-/// Runs the tasks that this thread has recorded, before something that is none and may use what they write.
-#[inline]
-pub(crate) fn run_recorded(py: Python<'_>) -> PyResult<()> {
-    match TAKEN_BY.with_borrow(Option::is_some) {
-        true => py.import("polyloom._tasks")?.call_method0("run_recorded").map(drop),
-        false => Ok(()),
     }
 }
 
