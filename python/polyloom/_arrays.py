@@ -4,6 +4,9 @@
 array in memory: a thin owner of a NumPy array. An array of vectors or matrices owns an array of their components, the
 last axes of which are an element's.
 
+The file is long because `array` is one class, whose methods reach into its storage; what needs no storage is in
+`_host_methods.py`.
+
 Of an array in a device's memory, the NumPy array (`_storage`) only says how the elements lie there: there is nothing
 behind it that the host could read. Views are made of it as on the host; elements go through `_fetched` and `_put`.
 

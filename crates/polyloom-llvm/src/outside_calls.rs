@@ -80,7 +80,7 @@ pub(crate) fn describe(calls: &[OutsideCall]) -> String {
     }
 }
 
-/// What a kernel promises of its calls, if it promises something. Code with checks reports what fails, which whoever turns
+/// Returns what a kernel promises of its calls, if it promises something. Code with checks reports what fails, which whoever turns
 /// checks on for a while asks for: of such code, `inline_always` is left, since a report is no function of the kernel's.
 pub(crate) fn promises_of_calls(kernel: &Function) -> Option<ExecutionConstraints> {
     let constraints = match SiteTable::of(kernel).sites.is_empty() {

@@ -75,7 +75,7 @@ impl NativeFunction {
         })
     }
 
-    /// How a call runs, in words.
+    /// Says in words how a call runs.
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
         guarded(|| self.function.explain().map_err(|error| emit_error(py, &error)))
     }

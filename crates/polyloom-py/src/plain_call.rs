@@ -36,7 +36,7 @@ struct ArraySpan {
     is_written: bool,
 }
 
-/// What a call with plain arguments came to.
+/// Tells what a call with plain arguments came to.
 pub(crate) enum PlainCall {
     /// The function's value, or `None`: a new reference, or null if Python has no memory for it.
     Value(*mut ffi::PyObject),

@@ -1,4 +1,4 @@
-//! Whether launches of a thread wait as tasks, for whatever may use what they write.
+//! Says whether launches of a thread wait as tasks, to whatever may use what they write.
 
 use pyo3::prelude::*;
 use std::cell::Cell;

@@ -126,7 +126,7 @@ impl TaskGraph {
         let state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
-            // What is not shown is held from outside, as far as garbage collection is concerned.
+            // Garbage collection takes what is not shown to be held from outside.
             Err(TryLockError::WouldBlock) => return Ok(()),
         };
         let frames = state.places.iter().flatten().map(|(frame, ..)| frame);

@@ -129,7 +129,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let mut known = Some(0i128);
         for (index, &extent) in indices.iter().zip(&fixed.shape) {
             let n = i128::from(extent);
-            // What stands for an array that is not set has no elements: whether one is asked for shows at run time.
+            // An array that stands for one that is not set has no elements, and only a run shows whether one is asked for.
             let constant = super::component_expr::constant_index(index).filter(|_| extent > 0);
             if let Some(constant) = constant
                 && !(-n..n).contains(&constant)

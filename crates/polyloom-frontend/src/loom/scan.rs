@@ -17,7 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// Parts of a loop.
 const N_PARTS: u64 = 64;
 
-/// What is known of a function whose scans are rewritten.
+/// Holds what is known of a function whose scans are rewritten.
 pub(super) struct IntegerScan {
     /// All names of the function, none of which stands for anything new.
     names: FxHashSet<String>,
@@ -317,7 +317,7 @@ impl IntegerScan {
     fn may_run_twice(&self, inner: &ForLoop, counter: &str, sum: &str) -> bool {
         let mut locals: FxHashSet<&str> = FxHashSet::default();
         let mut aliases: FxHashSet<&str> = FxHashSet::default();
-        // What chooses what is combined, and all that is read.
+        // These choose what is combined, and are all that is read.
         let (mut chosen, mut read): (Vec<&Expr>, Vec<&Expr>) = (Vec::new(), Vec::new());
         let mut stores: Vec<&Expr> = Vec::new();
         walk_block(&inner.body, &mut |statement| match &statement.kind {

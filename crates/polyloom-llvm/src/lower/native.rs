@@ -204,7 +204,7 @@ impl NativeLowering<'_, '_> {
             let extension = if scalar.is_signed_int() { "signext" } else { "zeroext" };
             ir.enum_attribute(function, 0, extension);
         }
-        // What is inlined keeps its places if the call that it stands for has one: that of the kernel.
+        // An inlined body keeps its places if the call that it stands for has one: that of the kernel.
         let lines = self.places.map(|places| LineTable::of_numbers(ir, places, function, &signature.name));
         ir.begin(function);
         if let Some(lines) = &lines {

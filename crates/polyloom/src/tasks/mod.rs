@@ -90,7 +90,7 @@ pub struct TaskPlan {
     memory: TaskMemory,
 }
 
-/// What a caller knows of times: that of a task, by its number, on a device in nanoseconds.
+/// Tells what a caller knows of times: that of a task, by its number, on a device in nanoseconds.
 type GivenTimes<'a> = dyn FnMut(usize, DeviceId) -> Option<f64> + 'a;
 
 impl Task {

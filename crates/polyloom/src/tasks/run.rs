@@ -26,7 +26,7 @@ const ASK_EVERY: Duration = Duration::from_millis(20);
 pub struct TaskError {
     /// The number of the task.
     pub task: usize,
-    /// What went wrong.
+    /// It says what went wrong.
     pub error: LaunchError,
 }
 
@@ -148,7 +148,7 @@ struct WorkingDevice<'a, 'run>(&'a TaskRun<'run>);
 
 impl Drop for WorkingDevice<'_, '_> {
     fn drop(&mut self) {
-        // What others wait for would never be done.
+        // Its tasks, for which others wait, would never be done.
         if std::thread::panicking() {
             self.0.cancel.store(true, Ordering::Relaxed);
         }

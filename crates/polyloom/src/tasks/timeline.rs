@@ -22,7 +22,7 @@ pub struct TimelineEntry {
     pub end: u64,
 }
 
-/// What ran where and when, and what was predicted.
+/// Records what ran where and when, and what was predicted.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TaskTimeline {
     /// Kernels and copies, in the order in which they began.

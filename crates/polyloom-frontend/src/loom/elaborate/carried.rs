@@ -29,7 +29,7 @@ pub(super) struct ScratchMemory {
     pub(super) name: Ident,
     pub(super) extents: Vec<Extent>,
     pub(super) ty: ScratchType,
-    /// How the variable is declared that an array of one element keeps; `None` for an array of the text.
+    /// Holds the declaration of the variable that an array of one element keeps; `None` for an array of the text.
     pub(super) variable: Option<LocalKind>,
     /// The name of the parameter, which no other memory of the program and no name of its text has.
     param: Arc<str>,
@@ -40,14 +40,14 @@ pub(super) struct ScratchMemory {
 /// The type of the elements of scratch memory.
 #[derive(Clone)]
 pub(super) enum ScratchType {
-    /// What the text says.
+    /// The type is the one that the text says.
     Written(TypeExpr),
     Scalar(Scalar),
     /// That of a parameter's elements, whatever it is given; of its own if the parameter is a number.
     ElementsOf(String),
 }
 
-/// What the text says of the type of a value.
+/// Describes what the text says of the type of a value.
 #[derive(Clone)]
 enum ValueKind {
     /// A number without a type, which adapts; true for a float.
@@ -304,7 +304,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
         found.or(Some(first))
     }
 
-    /// What the text says of the type of a value. `depth` is how many names may name others, one after another.
+    /// Returns what the text says of the type of a value. `depth` is how many names may name others, one after another.
     fn kind_within(&self, expr: &Expr, depth: u32) -> Option<ValueKind> {
         let kind_of = |expr: &Expr| self.kind_within(expr, depth);
         let scalar = |scalar: Scalar| Some(ValueKind::Known(ScratchType::Scalar(scalar)));

@@ -239,7 +239,7 @@ impl<'a> FileElaboration<'a> {
             return true;
         }
         let Some(writes) = self.made.writes.get(&called) else { return false };
-        // Which parameter a named argument is depends on the overload.
+        // The overload decides which parameter a named argument is.
         if argument.name.is_some() { writes.contains(&true) } else { writes.get(at).copied().unwrap_or(false) }
     }
 

@@ -422,7 +422,7 @@ impl BodyElaboration<'_, '_> {
         let calls: Vec<CallWrites> =
             targets.iter().copied().chain([value]).map(|expr| self.writes_of_calls(expr)).collect();
         let by_calls = calls.iter().find_map(|calls| if shared.is_some() { calls.own } else { calls.shared });
-        // What a thread without an iteration leaves out may not be what its loops depend on.
+        // A thread without an iteration may not leave out what its loops depend on.
         if let Some(range) = by_calls.or(own.filter(|_| shared.is_some())) {
             self.refuse_effect(range);
         }

@@ -2,6 +2,9 @@
 //!
 //! Each outermost `for` of a kernel becomes a function that is launched over a grid of its indices; `serial for` around
 //! such loops becomes several launches in order; statements between them run in one thread.
+//!
+//! The file is long because one walk over the statements decides all of it: which function a statement belongs to, what
+//! that function is given, and what is launched after what.
 
 use super::body::{BodyContext, BodyElaboration, LocalKind};
 use super::carried::{ScratchMemory, ScratchType};
@@ -501,7 +504,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
         };
         let (mut inferred, mut results_taken) = (Vec::new(), Vec::new());
         for (number, result) in self.results.iter().enumerate() {
-            // What is stored there says its type, so that a stage without it takes none.
+            // A store there says its type, so that a stage without one takes none.
             if result.declared.is_none() && !names.contains(result.name.name.as_str()) {
                 continue;
             }

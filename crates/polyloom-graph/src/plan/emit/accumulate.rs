@@ -27,7 +27,7 @@ pub(super) struct Accumulator {
     dtype: Scalar,
     /// The type that elements are counted in.
     place_type: Scalar,
-    /// Whether the result is asked for after each element.
+    /// True if the result is asked for after each element.
     is_scan: bool,
 }
 
