@@ -6,9 +6,10 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 fn main() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    // Relative, as scripts run in the folder of their crate: what was built in a copy of the sources is not taken for this.
+    let crates = Path::new("..");
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(&crates).into_iter().flatten().flatten() {
+    for entry in std::fs::read_dir(crates).into_iter().flatten().flatten() {
         let source = entry.path().join("src");
         println!("cargo::rerun-if-changed={}", source.display());
         collect(&source, &mut files);

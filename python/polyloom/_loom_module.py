@@ -102,22 +102,12 @@ class LoomProgram:
             names = ", ".join(self.parameters)
             raise TypeError(f"{self.__name__} takes {names}, and {len(args)} arguments are given")
         device = self._chosen_device(args, named)
-        shapes, scratch_shapes, launches = self._module._native.bound(self._index, [_shape(value) for value in args])
+        is_here = str(device) == "cpu"
+        given_shapes = [_shape(value) for value in args]
+        shapes, scratch_shapes, launches = self._module._native.bound(self._index, given_shapes, is_here)
         kernels, elements, scratch_elements, written = self._specialised(args)
-        if self._product is not None and str(device) == "cpu" and _native.recording_level() == 0:
-            left, right = args[self._product[0]], args[self._product[1]]
-            if not _has_types(kernels, (*self._product, len(args)), left, elements[0]):
-                pass  # The loops report arguments of other types, and convert what they store.
-            elif results is None:
-                product = _product(left, right)
-                if product is not None:
-                    return [product]
-            elif _is_like(results[0], left, shapes[0]) and (product := _product(left, right)) is not None:
-                results[0][...] = product
-                return results
         given_arrays = [value for value in args if isinstance(value, (array, np.ndarray))]
         in_numpy = bool(given_arrays) and all(isinstance(value, np.ndarray) for value in given_arrays)
-        is_here = str(device) == "cpu"
 
         def on_device(value: Any) -> Any:
             # Memory of the process is not memory of another device.
@@ -126,6 +116,14 @@ class LoomProgram:
             return value
 
         inputs = [on_device(value) for value in args]
+        is_taken = results is None or _is_array(results[0], elements[0], shapes[0])
+        product = self._engine_product(inputs, device, kernels, elements) if is_taken else None
+        if product is not None:
+            computed = product.numpy() if isinstance(product, array) and (in_numpy or results) else product
+            if results is None:
+                return [computed]
+            results[0][...] = computed
+            return results
         if results is None:
             outputs = [
                 np.zeros(shape, np.dtype(str(dtype.__name__)))
@@ -165,6 +163,21 @@ class LoomProgram:
         if results is None and in_numpy:
             return [value.numpy() if isinstance(value, array) else value for value in outputs]
         return outputs
+
+    def _engine_product(
+        self, inputs: Sequence[Any], device: Any, kernels: dict[int, _native.Kernel], elements: Sequence[Any]
+    ) -> Any:
+        """The product that the program is, by the tensor engine; None if the loops run.
+
+        The simulator runs the loops, because it is there to check them.
+        """
+        if self._product is None or str(device) == "sim:0" or _native.recording_level() != 0:
+            return None
+        factors = [inputs[number] for number, _ in self._product]
+        # The loops report arguments of other types, and convert what they store.
+        if not _has_types(kernels, (*(number for number, _ in self._product), len(inputs)), factors[0], elements[0]):
+            return None
+        return _product(*factors, [is_transposed for _, is_transposed in self._product])
 
 
 class LoomModule:
@@ -239,7 +252,7 @@ def loom_module(text: str, name: str = "<text>") -> LoomModule:
     return LoomModule(name, text)
 
 
-def _product(left: Any, right: Any) -> Any:
+def _product(left: Any, right: Any, transposed: Sequence[bool]) -> Any:
     """The product of two matrices by the tensor engine, if it has the bits of loops: `float32` and `float64` have."""
     from polyloom import ops
 
@@ -248,21 +261,21 @@ def _product(left: Any, right: Any) -> Any:
         return None
     if left.dtype != right.dtype or _name_of(left.dtype) not in ("float32", "float64") or 0 in left.shape + right.shape:
         return None
+    left, right = (value.T if turned else value for value, turned in zip((left, right), transposed, strict=True))
     return ops.matmul(left, right)
 
 
 def _has_types(kernels: dict[int, _native.Kernel], numbers: Sequence[int], factor: Any, element: Any) -> bool:
     """True if these parameters of the kernel and its result have elements of the type of the factor."""
     name = _name_of(getattr(factor, "dtype", None))
-    (kernel,) = kernels.values()
-    facts = kernel._parameters
+    # One that stages tiles and one that does not take the same.
+    facts = next(iter(kernels.values()))._parameters
     return _name_of(element) == name and all(facts[number][1:3] == (name, []) for number in numbers)
 
 
-def _is_like(result: Any, factor: Any, shape: Sequence[int]) -> bool:
-    """True of a NumPy array of this shape that a product of such a factor may be stored in."""
-    is_numpy = isinstance(result, np.ndarray) and isinstance(factor, np.ndarray)
-    return is_numpy and result.dtype == factor.dtype and list(result.shape) == list(shape)
+def _is_array(result: Any, element: Any, shape: Sequence[int]) -> bool:
+    """True of an array of NumPy of this shape and of elements of this type."""
+    return isinstance(result, np.ndarray) and result.dtype == _name_of(element) and list(result.shape) == list(shape)
 
 
 def _shape(value: Any) -> Any:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -47,15 +46,6 @@ class TaskRecord(NamedTuple):
     def is_copy(self) -> bool:
         """True for a copy."""
         return self.source is not None
-
-
-class _Thread(threading.local):
-    def __init__(self) -> None:
-        # The tasks that take the launches of this thread.
-        self.active: tasks | None = None
-
-
-_thread = _Thread()
 
 
 class tasks:  # noqa: N801 - it reads as a statement
@@ -125,21 +115,19 @@ class tasks:  # noqa: N801 - it reads as a statement
         self._ran: _native.TaskTimeline | None = None
 
     def __enter__(self) -> tasks:
-        if _thread.active is not None:
+        if _native.recording_tasks() is not None:
             raise RuntimeError("launches of this thread are tasks already: end one `with loom.tasks()` before the next")
         if _graphs.is_capturing():
             raise RuntimeError(
                 "this thread captures a graph, which takes its launches: end the capture before tasks begin"
             )
-        _thread.active = self
-        _native.set_task_graph(self._graph)
+        _native.set_recording_tasks(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _thread.active = None
-        _native.set_task_graph(None)
+        _native.set_recording_tasks(None)
         # What was launched before an exception has run, as without tasks.
         self.wait()
 
@@ -208,12 +196,6 @@ def _at_its_launch(error: BaseException, place: Any) -> BaseException:
         return error
     frame, instruction, line = place
     return error.with_traceback(TracebackType(None, frame, instruction, line))
-
-
-def run_recorded() -> None:
-    """Runs the tasks that this thread has recorded: called before something that may use what they write."""
-    if _thread.active is not None:
-        _thread.active.wait()
 
 
 def run_now(graph: _native.TaskGraph) -> None:

@@ -74,3 +74,26 @@ def test_large_products_are_right(cuda, is_simulated, dtype):
     exact = a.astype(np.float64) @ b.astype(np.float64)
     unit = 2.0**-11 if dtype == "float16" else n * 2.0**-24
     assert np.abs(given - exact).max() <= 2 * unit * np.abs(exact).max()
+
+
+LOOM_PRODUCT = """
+compute product(A, B) @kernel(matmul) {
+    for i in 0..M, j in 0..N {
+        var sum = 0.0
+        for k in 0..K { sum = fma(A[i, k], B[j, k], sum) }
+        out[i, j] = sum
+    }
+}
+"""
+
+
+def test_products_of_loom_files_have_the_bits_of_the_cpu(device):
+    product = loom.loom_module(LOOM_PRODUCT).product
+    a, b = factors((45, 61, 83), "float32")
+    b = np.ascontiguousarray(b.T)
+    expected = product(a, b, device="cpu")
+    assert product(loom.array(a), loom.array(b)).numpy().tobytes() == expected.tobytes()
+    assert product(a, b, device=device).tobytes() == expected.tobytes()
+    out = np.zeros_like(expected)
+    product.launch(a, b, out, device=device)
+    assert out.tobytes() == expected.tobytes()

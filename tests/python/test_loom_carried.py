@@ -474,3 +474,50 @@ def test_variables_of_one_name_in_branches_and_a_parameter_of_theirs():
     x = np.full(2, 4, np.float32)
     np.testing.assert_array_equal(on_both(program, x, 1), [4.5, 4.5])
     np.testing.assert_array_equal(on_both(program, x, -3), [-2, -2])
+
+
+OWN_MAX = "fn max(a: i32, b: i32) -> i32 { return 2 * a + b }\n"
+
+
+def test_a_max_of_the_file_is_no_builtin_in_reductions():
+    """What a file's own function combines has an order."""
+    kernel = """
+        kernel heads(x: array<i32, n>, k: array<i32, n>, m: array<i32, g>) {
+            WORD i in 0..n { m[k[i]] = max(m[k[i]], x[i]) }
+        }
+    """
+    with pytest.raises(loom.CompileError) as info:
+        only(OWN_MAX + kernel.replace("WORD", "reduce for"))
+    assert "`max` is a function of the file" in str(info.value) and "serial for" in str(info.value)
+    program = only(OWN_MAX + kernel.replace("WORD", "serial for"))
+    x, k = np.arange(1, 13, dtype=np.int32), np.arange(12, dtype=np.int32) % 3
+    m = np.zeros(3, np.int32)
+    program(x, k, m)
+    expected = [0, 0, 0]
+    for group, value in zip(k, x, strict=True):
+        expected[group] = 2 * expected[group] + int(value)
+    assert m.tolist() == expected
+
+
+def test_a_max_of_the_file_does_not_choose_elements():
+    """Iterations that go through it are left in order beside sums that are combined."""
+    kernel = """
+        kernel both(x: array<i32, n>, s: array<i32, 1>, m: array<i32, 1>) {
+            reduce for i in 0..n {
+                s[0] += x[i]
+                m[0] = max(m[0], x[i])
+            }
+        }
+    """
+    x = np.arange(1, 21, dtype=np.int32)
+    try:
+        program = only(OWN_MAX + kernel)
+    except loom.CompileError as error:
+        assert "collide" in str(error) or "same element" in str(error)
+        return
+    s, m = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    program(x, s, m)
+    value = 0
+    for each in x:
+        value = 2 * value + int(each)
+    assert (s[0], m[0]) == (x.sum(), value)

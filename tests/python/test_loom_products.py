@@ -1,4 +1,4 @@
-"""Products of matrices reach the tensor engine on the CPU where that keeps every bit, and nowhere else."""
+"""Products of matrices reach the tensor engine where that keeps every bit, and nowhere else."""
 
 import subprocess
 import sys
@@ -53,6 +53,31 @@ def test_fused_terms_are_the_engines_chain(dtype, calls):
     out = np.zeros((37, 29), dtype)
     program.launch(a, b, out, device="cpu")
     assert len(calls) == 2 and out.tobytes() == given.tobytes()
+
+
+@pytest.mark.parametrize("left", ["A[i, k]", "A[k, i]"])
+@pytest.mark.parametrize("right", ["B[k, j]", "B[j, k]"])
+def test_factors_may_be_transposed(left, right, calls, tmp_path):
+    a, b = RANDOM.standard_normal((37, 21)).astype(np.float32), RANDOM.standard_normal((21, 29)).astype(np.float32)
+    expected = product(FUSED)(a, b, device="sim:0")
+    given = [a.T.copy() if left == "A[k, i]" else a, b.T.copy() if right == "B[j, k]" else b]
+    term = f"sum = fma({left}, {right}, sum)"
+    assert product(term)(*given, device="cpu").tobytes() == expected.tobytes()
+    assert calls == [(37, 21)]
+    path = tmp_path / "product.loom"
+    path.write_text(TEXT.format(term))
+    arguments = []
+    for name, value in zip("AB", given, strict=True):
+        np.save(tmp_path / f"{name}.npy", value)
+        arguments += ["--arg", f"{name}=@{tmp_path / name}.npy"]
+    command("run", str(path), *arguments, "--out", f"out={tmp_path / 'out.npy'}")
+    assert np.load(tmp_path / "out.npy").tobytes() == expected.tobytes()
+
+
+def test_a_factor_of_another_shape_is_an_error(calls):
+    with pytest.raises(ValueError, match="`K` is 21"):
+        product("sum = fma(A[k, i], B[k, j], sum)")(np.ones((21, 3), np.float32), np.ones((20, 4), np.float32))
+    assert not calls
 
 
 def test_terms_that_round_twice_stay_loops(calls):
@@ -160,4 +185,4 @@ def test_commands_say_and_do_the_same(tmp_path):
         command("run", str(path), "--arg", files[0], "--arg", files[1], "--out", f"out={out}")
         assert np.load(out).tobytes() == product(term)(a, b, device="sim:0").tobytes()
     assert "the tensor engine computes it on the CPU" in said["fused"]
-    assert "the CPU runs the loops, because `sum += a * b` rounds twice a term" in said["plain"]
+    assert "its loops run, because `sum += a * b` rounds twice a term" in said["plain"]

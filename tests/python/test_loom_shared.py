@@ -1,4 +1,4 @@
-"""`@shared` changes no bit: blocks stage tiles on the CPU, on the simulator under its checks, and in code for GPUs."""
+"""`@shared` changes no bit: blocks stage tiles on the simulator and in code for GPUs, and CPUs run plain loops."""
 
 import numpy as np
 import polyloom as loom
@@ -198,6 +198,17 @@ def test_staged_loops_have_the_bits_of_plain_ones(name):
     for kernel in kernels:
         assert ".shared" in kernel.ptx() or "shared_array" not in kernel.hir()
         assert "__shared__" in kernel.cuda() or "shared_array" not in kernel.hir()
+
+
+def test_cpus_run_the_plain_loops(monkeypatch):
+    text, annotation, arguments = PROGRAMS["product"]
+    staged = only(loom.loom_module(text.format(annotation)))
+    ran = []
+    launch = loom.launch
+    monkeypatch.setattr(loom, "launch", lambda kernel, **given: (ran.append(kernel), launch(kernel, **given)))
+    for device in ("cpu", "sim:0"):
+        staged(*arguments(), device=device)
+    assert ["shared_array" in kernel.hir() for kernel in ran] == [False, True]
 
 
 OWN = """

@@ -264,12 +264,12 @@ def test_the_object_is_its_function():
     x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
     call = total.function()
     sums, given = np.zeros(1), np.ones(3)
-    before = sys.getrefcount(given), sys.getrefcount(sums), sys.getrefcount(None)
+    before = [sys.getrefcount(each) for each in (given, sums, call, None)]
     for _ in range(1000):
         call(given, sums)
         call(given[::1], sums)
-    after = sys.getrefcount(given), sys.getrefcount(sums), sys.getrefcount(None)
-    assert before[:2] == after[:2] and abs(after[2] - before[2]) < 100
+    after = [sys.getrefcount(each) for each in (given, sums, call, None)]
+    assert before[:3] == after[:3] and abs(after[3] - before[3]) < 100
     function(4, x, y, 1.0)
     for _ in range(100):
         assert notional.function()(2.5, 4) == 10.0

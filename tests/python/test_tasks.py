@@ -426,13 +426,22 @@ def test_a_large_launch_is_split_over_both_devices(home):
     assert t.predicted_seconds == pytest.approx(0.524, abs=0.01), "11 of 21 rows take longer than 10"
 
 
-def test_launches_whose_threads_share_elements_are_not_split():
-    x, y = np.ones(64, np.float32), np.zeros(64, np.float32)
+@loom.kernel
+def count(x: loom.array(dtype=int), counts: loom.array(dtype=int)):
+    loom.atomic_add(counts, x[loom.tid()], 1)
+
+
+def test_launches_whose_threads_share_elements_are_not_split(capsys):
+    values = np.random.default_rng(5).integers(0, 4, 64).astype(np.int32)
+    counts = np.zeros(4, np.int32)
+    y = np.arange(256, dtype=np.float32)
     with loom.tasks(BOTH, costs=lambda *given: 1.0) as t:
-        loom.launch(checked, 1, [x, 3])
-        loom.launch(show, 0, [x])
-        loom.launch(reversed_by_block, inputs=[y], grid=1, block=64)
-    assert len(ran_on(t)) == 3
+        loom.launch(count, 64, [values, counts])
+        loom.launch(show, 3, [y])
+        loom.launch(reversed_by_block, inputs=[y[:64]], grid=1, block=64)
+    assert [kernel for kernel, _ in sorted(ran_on(t))] == ["count", "reversed_by_block", "show"]
+    assert counts.tolist() == np.bincount(values, minlength=4).tolist()
+    assert sorted(capsys.readouterr().out.split()) == ["0.0", "1.0", "2.0"]
 
 
 def test_a_split_launch_has_uneven_parts_where_a_device_is_faster():

@@ -72,19 +72,19 @@ impl KernelFile {
         names
     }
 
-    /// Says what computes a kernel of the kind `matmul` of a `.loom` file on the CPU, and why.
+    /// Says what computes a kernel of the kind `matmul` of a `.loom` file, and why.
     pub(crate) fn explain_product(&self, kernel: &str, mode: FloatMode) -> Option<&'static str> {
         let KernelFile::Python(unit) = self else { return None };
         let program = unit.programs().iter().find(|program| *program.name == *kernel)?;
         program.kind.as_deref().filter(|kind| *kind == "matmul")?;
         Some(match program.product {
-            None => "the CPU runs the loops, which are more than a product of two whole matrices",
+            None => "its loops run, which are more than a product of two whole matrices",
             Some(product) if product.may_fuse(mode) => {
-                "the tensor engine computes it on the CPU, for `f32` and `f64`: a chain of fused multiply-adds in the order of the \
-                 loop"
+                "the tensor engine computes it on the CPU and on GPUs, for `f32` and `f64`: a chain of fused multiply-adds in the \
+                 order of the loop"
             }
             Some(_) => {
-                "the CPU runs the loops, because `sum += a * b` rounds twice a term and `strict` keeps that; `sum = fma(a, b, sum)`, \
+                "its loops run, because `sum += a * b` rounds twice a term and `strict` keeps that; `sum = fma(a, b, sum)`, \
                  or the float modes `contract` and `fast`, let the tensor engine compute it"
             }
         })

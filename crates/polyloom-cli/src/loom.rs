@@ -109,7 +109,8 @@ pub(crate) fn run(arguments: &RunArguments, session: &Session, unit: &Arc<Source
         let message = format!("`{}` has no parameter `{stray}`; it has {}", program.name, params.join(", "));
         return Err(CommandFailure::Usage(message));
     }
-    let bound = program.bind(&shapes).map_err(CommandFailure::Failed)?;
+    let mut bound = program.bind(&shapes).map_err(CommandFailure::Failed)?;
+    bound.launches = bound.clone().launches_for(device == DeviceId::Cpu);
     // Before them are the parameters, whose values all launches take.
     let n_given = values.len();
     // The results that the values after the parameters are of.
@@ -139,7 +140,7 @@ pub(crate) fn run(arguments: &RunArguments, session: &Session, unit: &Arc<Source
     if let (Some(engine), Some(product)) = (&mut by_engine, program.product) {
         let addresses: Vec<usize> = values.iter_mut().map(|(_, value)| value.address()).collect();
         // SAFETY: the arrays are owned by `values`, dense, and of the extents and elements that the product is for.
-        let done = unsafe { engine.run(addresses[product.left], addresses[product.right], addresses[2]) };
+        let done = unsafe { engine.run(addresses[product.left.param], addresses[product.right.param], addresses[2]) };
         done.map_err(|error| CommandFailure::Failed(error.to_string()))?;
     }
     for stage in bound.launches.iter().filter(|_| by_engine.is_none()) {
@@ -207,13 +208,17 @@ fn engine_product(
     values: &[(String, LaunchArgument)],
 ) -> Result<Option<LoomProduct>, CommandFailure> {
     let array = |index: usize| values.get(index).and_then(|(_, value)| value.as_array());
-    let (Some(left), Some(right)) = (array(product.left), array(product.right)) else { return Ok(None) };
-    let ([rows, depth], [_, columns]) = (left.shape(), right.shape()) else { return Ok(None) };
+    let (Some(left), Some(right)) = (array(product.left.param), array(product.right.param)) else { return Ok(None) };
+    let (&[left_rows, left_columns], &[right_rows, right_columns]) = (left.shape(), right.shape()) else {
+        return Ok(None);
+    };
+    let [rows, depth] = product.left.turned([left_rows, left_columns]);
+    let [_, columns] = product.right.turned([right_rows, right_columns]);
     if left.elem() != right.elem() || values.len() != 3 {
         return Ok(None);
     }
     let mode = session.defaults().float_mode;
-    let found = session.loom_product(product, left.elem(), [*rows, *depth, *columns], mode);
+    let found = session.loom_product(product, left.elem(), [rows, depth, columns], mode);
     found.map_err(|error| CommandFailure::Failed(error.to_string()))
 }
 

@@ -80,8 +80,8 @@ pub use file_environment::FileEnvironment;
 pub use free_names::FreeNames;
 pub use function_info::{FunctionInfo, FunctionRole};
 pub use loom::program::{
-    BoundProgram, BoundStage, DevicePreference, Extent, ExtentOp, LoomProgram, MatrixProduct, ProgramParam,
-    ProgramStage, ShapeArgument, ShapeSymbol,
+    BoundProgram, BoundStage, DevicePreference, Extent, ExtentOp, LoomProgram, MatrixFactor, MatrixProduct, PlainLoop,
+    ProgramParam, ProgramStage, ShapeArgument, ShapeSymbol,
 };
 pub use loom::{ImportLoader, format_loom, loom_of_python};
 pub use members::{library_member, package_member, python_builtin, types_member};

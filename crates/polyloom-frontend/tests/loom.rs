@@ -1,8 +1,8 @@
 //! `.loom`: what is accepted, what is rejected and in which words, and what programs are to those who run them.
 
 use polyloom_frontend::{
-    CompileError, FileEnvironment, FrontendOptions, LoomProgram, ShapeArgument, SourceUnit, check_file, compile_kernel,
-    compile_kernel_for, format_loom, loom_of_python,
+    CompileError, FileEnvironment, FrontendOptions, LoomProgram, MatrixFactor, ShapeArgument, SourceUnit, check_file,
+    compile_kernel, compile_kernel_for, format_loom, loom_of_python,
 };
 use polyloom_ir::{Code, SourceFile, Type};
 use std::sync::Arc;
@@ -643,12 +643,16 @@ fn products_of_matrices_are_known() {
         let text = format!(
             "compute f(A, B) @kernel(matmul) {{ for i in 0..M, j in 0..N {{ var s = 0.0; for k in 0..K {{ {term} }}; out[i, j] = s{rest} }} }}"
         );
-        program(&accept(&text), "f").product.map(|product| (product.left, product.right, product.is_fused))
+        let factor = |factor: MatrixFactor| (factor.param, factor.is_transposed);
+        let found = program(&accept(&text), "f").product;
+        found.map(|product| (factor(product.left), factor(product.right), product.is_fused))
     };
-    assert_eq!(product("s += A[i, k] * B[k, j]", ""), Some((0, 1, false)));
-    assert_eq!(product("s += B[k, j] * A[i, k]", ""), Some((0, 1, false)));
-    assert_eq!(product("s += B[i, k] * A[k, j]", ""), Some((1, 0, false)));
-    assert_eq!(product("s = fma(A[i, k], B[k, j], s)", ""), Some((0, 1, true)));
+    let as_is = |param: usize| (param, false);
+    assert_eq!(product("s += A[i, k] * B[k, j]", ""), Some((as_is(0), as_is(1), false)));
+    assert_eq!(product("s += B[k, j] * A[i, k]", ""), Some((as_is(0), as_is(1), false)));
+    assert_eq!(product("s += B[i, k] * A[k, j]", ""), Some((as_is(1), as_is(0), false)));
+    assert_eq!(product("s = fma(A[i, k], B[k, j], s)", ""), Some((as_is(0), as_is(1), true)));
+    assert_eq!(product("s += A[i, k] * B[j, k]", ""), Some((as_is(0), (1, true), false)));
+    assert_eq!(product("s = fma(B[k, j], A[k, i], s)", ""), Some(((0, true), as_is(1), true)));
     assert_eq!(product("s += A[i, k] * B[k, j]", " + 1.0"), None);
-    assert_eq!(product("s += A[i, k] * B[j, k]", ""), None);
 }

@@ -184,7 +184,7 @@ pub(crate) fn launch<'py>(
     let is_recorded = record_tape.map_or(Ok(true), |tape| tape.is_truthy())?;
     let watched = TapeRecording::now(is_recorded);
     if queue.is_none() && !adjoint && !record_cmd {
-        let graph = taking_graph(py, watched);
+        let graph = taking_graph(py, watched)?;
         let is_anywhere = named.is_none() && (is_auto || code.is_heterogeneous());
         if graph.is_some() || (is_anywhere && matches!(watched, TapeRecording::Nothing | TapeRecording::Writes)) {
             let dimensions =

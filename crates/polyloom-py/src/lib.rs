@@ -172,7 +172,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::Plan>()?;
     module.add_class::<tasks::TaskGraph>()?;
     module.add_class::<tasks::TaskTimeline>()?;
-    module.add_function(wrap_pyfunction!(tasks::set_task_graph, module)?)?;
+    module.add_function(wrap_pyfunction!(recorded_tasks::set_recording_tasks, module)?)?;
+    module.add_function(wrap_pyfunction!(recorded_tasks::recording_tasks, module)?)?;
     module.add_function(wrap_pyfunction!(recorded_tasks::run_recorded_tasks, module)?)?;
     module.add_class::<queue::Queue>()?;
     module.add_class::<queue::QueueEvent>()?;

@@ -71,12 +71,13 @@ impl LoomModule {
         Ok(device.map(|device| (device.name.to_string(), device.is_required)))
     }
 
-    /// The factors of a program that is a product of matrices, by the numbers of their parameters, if the tensor engine may
-    /// compute it: its bits are those of the loops, or the float mode lets sums contract.
-    fn product(&self, program: usize) -> PyResult<Option<(usize, usize)>> {
+    /// The factors of a program that is a product of matrices, by the numbers of their parameters, each with whether it is
+    /// transposed, if the tensor engine may compute it: its bits are those of the loops, or the float mode lets sums contract.
+    fn product(&self, program: usize) -> PyResult<Option<[(usize, bool); 2]>> {
         let mode = session()?.defaults().float_mode;
         let product = self.program(program)?.product.filter(|product| product.may_fuse(mode));
-        Ok(product.map(|product| (product.left, product.right)))
+        let factor = |factor: polyloom::frontend::MatrixFactor| (factor.param, factor.is_transposed);
+        Ok(product.map(|product| [factor(product.left), factor(product.right)]))
     }
 
     /// The kernels of a program by the index of their function, compiled for arguments of these types, which generic
@@ -144,8 +145,8 @@ impl LoomModule {
     }
 
     /// The shapes of results and of scratch arrays, and the launches of a program for arguments: the shape of an array, an integer, or
-    /// anything else.
-    fn bound(&self, program: usize, arguments: Vec<Option<Bound<'_, PyAny>>>) -> PyResult<BoundLaunches> {
+    /// anything else. `is_cpu` says that a CPU runs them.
+    fn bound(&self, program: usize, arguments: Vec<Option<Bound<'_, PyAny>>>, is_cpu: bool) -> PyResult<BoundLaunches> {
         let shape = |argument: Option<Bound<'_, PyAny>>| {
             let Some(argument) = argument else { return ShapeArgument::Other };
             if let Ok(value) = argument.extract::<i64>() {
@@ -155,10 +156,11 @@ impl LoomModule {
         };
         let arguments: Vec<ShapeArgument> = arguments.into_iter().map(shape).collect();
         let bound = self.program(program)?.bind(&arguments).map_err(PyValueError::new_err)?;
-        let launches = bound.launches.into_iter();
+        let (results, scratch) = (bound.results.clone(), bound.scratch.clone());
+        let launches = bound.launches_for(is_cpu).into_iter();
         let launches =
             launches.map(|launch| (launch.function, launch.dim, launch.results, launch.scratch, launch.counters));
-        Ok((bound.results, bound.scratch, launches.collect()))
+        Ok((results, scratch, launches.collect()))
     }
 }
 

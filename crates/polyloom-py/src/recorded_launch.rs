@@ -177,7 +177,7 @@ impl RecordedLaunch {
         let object = self.kernel.bind(py);
         let kernel = object.get().one()?;
         let watched = TapeRecording::now(self.is_recorded);
-        if let Some(graph) = taking_graph(py, watched) {
+        if let Some(graph) = taking_graph(py, watched)? {
             let (args, dimensions, _) = self.snapshot(py);
             let args: SmallVec<[Bound<'_, PyAny>; 16]> = args.into_iter().map(|arg| arg.into_bound(py)).collect();
             let borrowed: Arguments<'_, '_> = args.iter().map(Bound::as_borrowed).collect();

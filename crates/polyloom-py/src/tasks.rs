@@ -8,7 +8,7 @@ use crate::errors::{device_error, launch_error};
 use crate::interruptible::interruptible;
 use crate::kernel::Kernel;
 use crate::launch_dimensions::LaunchDimensions;
-use crate::recorded_tasks::set_recorded;
+use crate::recorded_tasks::recording_tasks;
 use crate::sim_settings::SimSettings;
 use crate::tape_recording::{TapeRecording, tell_of_writes};
 use polyloom::tasks::{Task, TaskModels};
@@ -18,13 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 use smallvec::SmallVec;
-use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-
-thread_local! {
-    /// Holds the graph that takes the launches of this thread.
-    static TAKEN_BY: RefCell<Option<Py<TaskGraph>>> = const { RefCell::new(None) };
-}
 
 /// Launches in the order of a program, for several devices.
 #[pyclass(frozen, module = "polyloom._native")]
@@ -167,21 +161,13 @@ impl TaskTimeline {
     }
 }
 
-/// Has a graph take the launches of this thread, or none. Gives the one before.
-#[pyfunction]
-#[pyo3(signature = (graph))]
-pub(crate) fn set_task_graph(graph: Option<Py<TaskGraph>>) -> Option<Py<TaskGraph>> {
-    set_recorded(graph.is_some());
-    TAKEN_BY.replace(graph)
-}
-
 /// Returns the graph that takes the launches of this thread, as far as tapes and graphs leave it any.
-pub(crate) fn taking_graph(py: Python<'_>, watched: TapeRecording) -> Option<Py<TaskGraph>> {
-    match watched {
-        TapeRecording::Nothing | TapeRecording::Writes => {
-            TAKEN_BY.with_borrow(|graph| graph.as_ref().map(|graph| graph.clone_ref(py)))
+pub(crate) fn taking_graph(py: Python<'_>, watched: TapeRecording) -> PyResult<Option<Py<TaskGraph>>> {
+    match (watched, recording_tasks(py)) {
+        (TapeRecording::Nothing | TapeRecording::Writes, Some(tasks)) => {
+            Ok(Some(tasks.bind(py).getattr("_graph")?.cast_into::<TaskGraph>()?.unbind()))
         }
-        TapeRecording::Launches | TapeRecording::Graphs => None,
+        _ => Ok(None),
     }
 }
 

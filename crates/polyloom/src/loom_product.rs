@@ -15,7 +15,7 @@ pub struct LoomProduct {
 }
 
 impl Session {
-    /// Compiles a product for factors of these extents, `[rows, depth, columns]`. `None` where loops give other bits: of other
+    /// Compiles a product for factors of these extents, `[rows, depth, columns]`, whose parameters are dense. `None` where loops give other bits: of other
     /// elements than `f32` and `f64`, and of sums that the float mode does not let contract.
     ///
     /// # Errors
@@ -33,10 +33,16 @@ impl Session {
             return Ok(None);
         }
         let mut builder = GraphBuilder::new();
-        let extents = [[rows, depth], [depth, columns]];
-        let a = builder.input("a", dtype, Shape::of(&extents[0]))?;
-        let b = builder.input("b", dtype, Shape::of(&extents[1]))?;
-        let result = builder.op(TensorOp::MatMul, &[a.into(), b.into()], &[])?;
+        let extents = [product.left.turned([rows, depth]), product.right.turned([depth, columns])];
+        let mut factors = Vec::new();
+        for ((factor, extents), name) in [product.left, product.right].into_iter().zip(&extents).zip(["a", "b"]) {
+            let given = builder.input(name, dtype, Shape::of(extents))?;
+            factors.push(match factor.is_transposed {
+                true => builder.op(TensorOp::Transpose, &[given.into()], &[])?.into(),
+                false => given.into(),
+            });
+        }
+        let result = builder.op(TensorOp::MatMul, &factors, &[])?;
         let graph = builder.finish(&[result])?;
         let layouts = extents.map(|extents| Layout::dense(&extents));
         let options = plan_options(DeviceId::Cpu, Arch::DEFAULT, mode);

@@ -16,8 +16,8 @@ type Refusal = (Option<TextRange>, String);
 /// The loops of a program, as far as kinds ask about them.
 struct LoopForms<'a> {
     function: &'a FunctionItem,
-    /// True if `fma` is a function of the file, which may compute anything.
-    has_own_fma: bool,
+    /// Names that the file gives a meaning: its own `fma` may compute anything.
+    globals: &'a FxHashSet<&'a str>,
     parallel: Vec<&'a ForLoop>,
     /// The other loops.
     inner: Vec<&'a ForLoop>,
@@ -30,9 +30,7 @@ struct LoopForms<'a> {
 ///
 /// Returns the reason why they are not.
 pub(super) fn check(kind: &str, function: &FunctionItem, globals: &FxHashSet<&str>) -> Result<(), Refusal> {
-    let has_own_fma = globals.contains("fma");
-    let mut forms =
-        LoopForms { function, has_own_fma, parallel: Vec::new(), inner: Vec::new(), statements: Vec::new() };
+    let mut forms = LoopForms { function, globals, parallel: Vec::new(), inner: Vec::new(), statements: Vec::new() };
     forms.collect(&function.body, true);
     match kind {
         "elementwise" => forms.elementwise(),
@@ -190,7 +188,9 @@ impl<'a> LoopForms<'a> {
             for expr in expressions_of(statement) {
                 walk_expr(expr, &mut |part| {
                     if let ExprKind::Call { function, .. } = &part.kind {
-                        has_atomic |= function.as_name().is_some_and(|name| name.starts_with("atomic_"));
+                        has_atomic |= function
+                            .as_name()
+                            .is_some_and(|name| name.starts_with("atomic_") && !self.globals.contains(name));
                     }
                 });
             }
@@ -215,7 +215,7 @@ impl<'a> LoopForms<'a> {
             StmtKind::Update { target, op: BinaryOp::Add, value } => Some((target, value, product(value))),
             StmtKind::Assign { targets, value } => {
                 let [target] = &targets[..] else { return None };
-                Some((target, value, Some(fused_product(value, target).filter(|_| !self.has_own_fma)?)))
+                Some((target, value, Some(fused_product(value, target).filter(|_| !self.globals.contains("fma"))?)))
             }
             _ => None,
         });
@@ -283,8 +283,9 @@ impl<'a> LoopForms<'a> {
             for expr in expressions_of(statement) {
                 walk_expr(expr, &mut |part| {
                     if let ExprKind::Call { function, .. } = &part.kind {
-                        has_exp |= function.as_name() == Some("exp");
-                        has_max |= function.as_name() == Some("max");
+                        let builtin = function.as_name().filter(|name| !self.globals.contains(name));
+                        has_exp |= builtin == Some("exp");
+                        has_max |= builtin == Some("max");
                     }
                 });
             }

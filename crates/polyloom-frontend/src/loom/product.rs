@@ -4,7 +4,7 @@
 //! that the bits are the same. `sum += a * b` rounds twice a term; the engine may compute it only where the float mode allows
 //! to contract.
 
-use super::program::{Extent, MatrixProduct, ProgramParam, ShapeSymbol};
+use super::program::{Extent, MatrixFactor, MatrixProduct, ProgramParam, ShapeSymbol};
 use super::syntax::{BinaryOp, Expr, ExprKind, FunctionItem, LoopIndex, Stmt, StmtKind};
 use rustc_hash::FxHashSet;
 
@@ -53,17 +53,21 @@ pub(super) fn product_of(
         }
         _ => return None,
     };
-    let param = |of: &Expr, first: &LoopIndex, second: &LoopIndex| {
-        function.params.iter().position(|param| is_element(of, &param.name.name, first, second))
+    let factor = |of: &Expr, first: &LoopIndex, second: &LoopIndex| {
+        let as_is =
+            |first, second| function.params.iter().position(|param| is_element(of, &param.name.name, first, second));
+        let found = as_is(first, second).map(|param| MatrixFactor { param, is_transposed: false });
+        found.or_else(|| as_is(second, first).map(|param| MatrixFactor { param, is_transposed: true }))
     };
     // Factors may stand in either order: a product does not depend on it.
-    let (left, right) = match (param(a, row, depth), param(b, depth, column)) {
+    let (left, right) = match (factor(a, row, depth), factor(b, depth, column)) {
         (Some(left), Some(right)) => (left, right),
-        _ => (param(b, row, depth)?, param(a, depth, column)?),
+        _ => (factor(b, row, depth)?, factor(a, depth, column)?),
     };
     // The loops run through all of the arrays.
-    let runs_through = |index: &LoopIndex, param: usize, axis: usize| {
-        let name = &function.params[param].name.name;
+    let runs_through = |index: &LoopIndex, factor: MatrixFactor, axis: usize| {
+        let name = &function.params[factor.param].name.name;
+        let [axis, _] = factor.turned([axis, 1 - axis]);
         let is_whole =
             matches!(index.start.kind, ExprKind::Int(0, None)) && index.step.is_none() && !index.is_inclusive;
         let symbol = index.end.as_name().and_then(|end| symbols.iter().find(|symbol| *symbol.name == *end));
@@ -75,7 +79,7 @@ pub(super) fn product_of(
         && runs_through(column, right, 1);
     let symbol = |index: &LoopIndex| Some(Some(Extent::Symbol(index.end.as_name()?.into())));
     let shape = [symbol(row)?, symbol(column)?];
-    (is_whole && left != right && result.extents.as_ref()?[..] == shape).then_some(MatrixProduct {
+    (is_whole && left.param != right.param && result.extents.as_ref()?[..] == shape).then_some(MatrixProduct {
         left,
         right,
         is_fused,

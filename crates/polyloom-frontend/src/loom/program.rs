@@ -42,12 +42,28 @@ pub struct LoomProgram {
 /// `left[i, k] * right[k, j]` in ascending order, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MatrixProduct {
-    /// The number of the parameter that is the left factor.
-    pub left: usize,
-    /// That of the right factor.
-    pub right: usize,
+    /// The left factor.
+    pub left: MatrixFactor,
+    /// The right factor.
+    pub right: MatrixFactor,
     /// True if each term rounds once, by `fma`.
     pub is_fused: bool,
+}
+
+/// A factor of a product.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MatrixFactor {
+    /// The number of the parameter.
+    pub param: usize,
+    /// True if the parameter has rows of the factor as columns.
+    pub is_transposed: bool,
+}
+
+impl MatrixFactor {
+    /// Returns the rows and columns of the factor, of those of the parameter, and the other way.
+    pub fn turned<T: Copy>(self, [rows, columns]: [T; 2]) -> [T; 2] {
+        if self.is_transposed { [columns, rows] } else { [rows, columns] }
+    }
 }
 
 impl MatrixProduct {
@@ -102,6 +118,8 @@ pub enum ProgramStage {
         scratch: Vec<usize>,
         /// Counters of the loops around it, which it takes after these.
         counters: Vec<Arc<str>>,
+        /// The loop without tiles, where the function is of blocks that stage some: it takes the same, and gives the same.
+        plain: Option<PlainLoop>,
     },
     /// Stages that run in order, several times.
     Serial {
@@ -116,6 +134,15 @@ pub enum ProgramStage {
         /// Holds what runs each time.
         stages: Vec<ProgramStage>,
     },
+}
+
+/// A loop without tiles.
+#[derive(Clone, Debug)]
+pub struct PlainLoop {
+    /// The index of the function in its file.
+    pub function: usize,
+    /// The grid.
+    pub extents: Vec<Extent>,
 }
 
 /// An integer that shapes and arguments say.
@@ -193,6 +220,21 @@ pub struct BoundStage {
     pub scratch: Vec<usize>,
     /// The counters that it takes after these.
     pub counters: Vec<i32>,
+    /// The function and the grid of the loop without tiles, where the function is of blocks that stage some.
+    pub plain: Option<(usize, Vec<u64>)>,
+}
+
+impl BoundProgram {
+    /// Returns the launches for a device: those of a CPU stage no tiles, because its caches hold what blocks would copy.
+    pub fn launches_for(self, is_cpu: bool) -> Vec<BoundStage> {
+        let mut launches = self.launches;
+        for launch in launches.iter_mut().filter(|_| is_cpu) {
+            if let Some((function, dim)) = launch.plain.take() {
+                (launch.function, launch.dim) = (function, Some(dim));
+            }
+        }
+        launches
+    }
 }
 
 /// The values of names while a program is bound.
@@ -203,7 +245,7 @@ struct ExtentScope<'a> {
 }
 
 impl LoomProgram {
-    /// The indices of the functions that it launches, in the order of the text.
+    /// The indices of the functions that it launches on some device, in the order of the text.
     pub fn functions(&self) -> Vec<usize> {
         let mut functions = Vec::new();
         collect_functions(&self.stages, &mut functions);
@@ -326,12 +368,16 @@ impl ExtentScope<'_> {
     fn launches(&mut self, stages: &[ProgramStage], launches: &mut Vec<BoundStage>) -> Result<(), String> {
         for stage in stages {
             match stage {
-                ProgramStage::Launch { function, extents, results, scratch, counters } => {
+                ProgramStage::Launch { function, extents, results, scratch, counters, plain } => {
                     let grid = |extents: &Vec<Extent>| {
                         let extents = extents.iter().map(|extent| Ok(self.evaluate(extent)?.max(0).unsigned_abs()));
                         extents.collect::<Result<Vec<u64>, String>>()
                     };
                     let dim = extents.as_ref().map(grid).transpose()?;
+                    let plain = match plain {
+                        Some(plain) => Some((plain.function, grid(&plain.extents)?)),
+                        None => None,
+                    };
                     let value = |counter: &Arc<str>| self.evaluate(&Extent::Symbol(counter.clone()));
                     let counters = counters
                         .iter()
@@ -345,7 +391,7 @@ impl ExtentScope<'_> {
                     }
                     if dim.as_ref().is_none_or(|dim| !dim.contains(&0)) {
                         let (function, results, scratch) = (*function, results.clone(), scratch.clone());
-                        launches.push(BoundStage { function, dim, results, scratch, counters });
+                        launches.push(BoundStage { function, dim, results, scratch, counters, plain });
                     }
                 }
                 ProgramStage::Serial { counter, start, end, step, stages } => {
@@ -371,7 +417,10 @@ impl ExtentScope<'_> {
 fn collect_functions(stages: &[ProgramStage], functions: &mut Vec<usize>) {
     for stage in stages {
         match stage {
-            ProgramStage::Launch { function, .. } => functions.push(*function),
+            ProgramStage::Launch { function, plain, .. } => {
+                functions.push(*function);
+                functions.extend(plain.as_ref().map(|plain| plain.function));
+            }
             ProgramStage::Serial { stages, .. } => collect_functions(stages, functions),
         }
     }

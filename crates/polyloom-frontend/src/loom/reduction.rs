@@ -19,19 +19,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// Rewrites the reductions of a file, and reports what is none.
 pub(super) fn rewrite(file: &mut LoomFile) -> Vec<SyntaxError> {
     let mut errors = Vec::new();
-    let functions = file.items.iter().filter_map(|item| match item {
-        Item::Function(function) => function.name.as_ref().map(|name| name.name.clone()),
-        _ => None,
-    });
-    let functions: FxHashSet<String> = functions.collect();
+    let globals: FxHashSet<String> = file.names().map(str::to_owned).collect();
     let pure = pure_functions(file);
     for item in &mut file.items {
         let Item::Function(function) = item else { continue };
         let integers = integer_arrays(function);
-        let scan = IntegerScan::new(function, &pure);
-        let is_launched = function.keyword != FunctionKeyword::Fn
-            && !asks_for_thread(&function.body, &|name| functions.contains(name));
-        let mut rewriter = ReductionRewriter { integers, scan, errors: &mut errors };
+        let scan = IntegerScan::new(function, &pure, &globals);
+        let is_launched =
+            function.keyword != FunctionKeyword::Fn && !asks_for_thread(&function.body, &|name| globals.contains(name));
+        let mut rewriter = ReductionRewriter { integers, scan, globals: &globals, errors: &mut errors };
         rewriter.block(&mut function.body, is_launched);
     }
     errors
@@ -101,14 +97,15 @@ impl CombinedUpdate<'_> {
     }
 }
 
-/// Reads `t += v` and its like, and `t = min(t, v)` or `t = max(v, t)`.
-pub(super) fn combined(statement: &Stmt) -> Option<CombinedUpdate<'_>> {
+/// Reads `t += v` and its like, and `t = min(t, v)` or `t = max(v, t)`. `globals` has the names that the file gives a meaning,
+/// because its own `min` may compute anything.
+pub(super) fn combined<'s>(statement: &'s Stmt, globals: &FxHashSet<String>) -> Option<CombinedUpdate<'s>> {
     match &statement.kind {
         StmtKind::Update { target, op, value } => Some(CombinedUpdate { target, op: CombiningOp::Binary(*op), value }),
         StmtKind::Assign { targets, value } => {
             let [target] = &targets[..] else { return None };
             let ExprKind::Call { function, arguments, .. } = &value.kind else { return None };
-            let op = match function.as_name()? {
+            let op = match function.as_name().filter(|name| !globals.contains(*name))? {
                 "min" => CombiningOp::Min,
                 "max" => CombiningOp::Max,
                 _ => return None,
@@ -127,7 +124,8 @@ pub(super) fn combined(statement: &Stmt) -> Option<CombinedUpdate<'_>> {
 
 struct ReductionRewriter<'e> {
     integers: FxHashSet<String>,
-    scan: IntegerScan,
+    scan: IntegerScan<'e>,
+    globals: &'e FxHashSet<String>,
     errors: &'e mut Vec<SyntaxError>,
 }
 
@@ -181,7 +179,9 @@ impl ReductionRewriter<'_> {
     /// Reports what keeps a loop from being a reduction.
     fn check(&mut self, inner: &ForLoop, word: TextRange) -> bool {
         let mut n_combined = 0;
-        walk_block(&inner.body, &mut |statement| n_combined += usize::from(combined(statement).is_some()));
+        walk_block(&inner.body, &mut |statement| {
+            n_combined += usize::from(combined(statement, self.globals).is_some())
+        });
         if inner.is_scan {
             let mut stores = false;
             walk_block(&inner.body, &mut |statement| {
@@ -194,6 +194,14 @@ impl ReductionRewriter<'_> {
                 self.error(word, "this loop is no scan", help);
                 return false;
             }
+        }
+        let own = ["min", "max"].into_iter().find(|name| self.globals.contains(*name) && calls(&inner.body, name));
+        if let Some(name) = own.filter(|_| n_combined == 0) {
+            let message = format!("this loop combines nothing that is known: `{name}` is a function of the file");
+            let help = "a reduction is by an operator or by the builtins `min` and `max`; for any other function write \
+                        `serial for`";
+            self.error(word, &message, help);
+            return false;
         }
         if n_combined == 0 {
             let help =
@@ -211,7 +219,7 @@ impl ReductionRewriter<'_> {
 
     fn rewrite(&mut self, inner: &mut ForLoop) {
         let atomic = if inner.is_scan { FxHashSet::default() } else { self.atomic_arrays(&inner.body) };
-        let choosing = choosing_indices(inner, &atomic);
+        let choosing = choosing_indices(inner, &atomic, self.globals);
         let (parallel, in_order): (Vec<LoopIndex>, Vec<LoopIndex>) =
             std::mem::take(&mut inner.indices).into_iter().partition(|index| choosing.contains(&index.name.name));
         if parallel.is_empty() {
@@ -220,7 +228,7 @@ impl ReductionRewriter<'_> {
             run_in_order(&mut inner.body);
             return;
         }
-        make_atomic(&mut inner.body, &atomic);
+        make_atomic(&mut inner.body, &atomic, self.globals);
         inner.indices = parallel;
         if in_order.is_empty() {
             return;
@@ -252,7 +260,7 @@ impl ReductionRewriter<'_> {
                     }
                 });
             }
-            let Some(update) = combined(statement) else { return };
+            let Some(update) = combined(statement, self.globals) else { return };
             let Some((array, _)) = update.element() else { return };
             // `s = min(s, x)` names the element twice.
             let n = if matches!(update.op, CombiningOp::Binary(_)) { 1 } else { 2 };
@@ -270,6 +278,21 @@ impl ReductionRewriter<'_> {
     }
 }
 
+/// Returns true if a body calls a function by its name.
+fn calls(body: &Block, name: &str) -> bool {
+    let mut calls = false;
+    walk_block(body, &mut |statement| {
+        for expr in expressions_of(statement) {
+            walk_expr(expr, &mut |part| {
+                if let ExprKind::Call { function, .. } = &part.kind {
+                    calls |= function.as_name() == Some(name);
+                }
+            });
+        }
+    });
+    calls
+}
+
 /// A statement that leaves the loop, outside loops in it.
 fn exit_of(body: &Block) -> Option<TextRange> {
     body.statements.iter().find_map(|statement| match &statement.kind {
@@ -281,7 +304,7 @@ fn exit_of(body: &Block) -> Option<TextRange> {
 
 /// The indices that stand alone among the subscripts of every element that is not combined by atomic operations: other
 /// values of theirs are other elements.
-fn choosing_indices(inner: &ForLoop, atomic: &FxHashSet<String>) -> FxHashSet<String> {
+fn choosing_indices(inner: &ForLoop, atomic: &FxHashSet<String>, globals: &FxHashSet<String>) -> FxHashSet<String> {
     let own: FxHashSet<&str> = inner.indices.iter().map(|index| index.name.name.as_str()).collect();
     let mut choosing: FxHashSet<&str> = own.clone();
     let mut locals: FxHashSet<&str> = FxHashSet::default();
@@ -291,7 +314,7 @@ fn choosing_indices(inner: &ForLoop, atomic: &FxHashSet<String>) -> FxHashSet<St
         }
     });
     walk_block(&inner.body, &mut |statement| {
-        let Some(update) = combined(statement) else { return };
+        let Some(update) = combined(statement, globals) else { return };
         match update.element() {
             Some((array, _)) if atomic.contains(array) => {}
             Some((_, subscripts)) => choosing.retain(|name| subscripts.iter().any(|part| part.as_name() == Some(name))),
@@ -333,10 +356,10 @@ fn run_in_order(block: &mut Block) {
 }
 
 /// Makes the updates of some arrays atomic.
-fn make_atomic(block: &mut Block, arrays: &FxHashSet<String>) {
+fn make_atomic(block: &mut Block, arrays: &FxHashSet<String>, globals: &FxHashSet<String>) {
     for statement in &mut block.statements {
         let range = statement.range;
-        let call = combined(statement).and_then(|update| {
+        let call = combined(statement, globals).and_then(|update| {
             let (array, subscripts) = update.element()?;
             let name = update.op.atomic().filter(|_| arrays.contains(array))?;
             let argument = |value: Expr| Argument { name: None, value };
@@ -349,12 +372,12 @@ fn make_atomic(block: &mut Block, arrays: &FxHashSet<String>) {
         match call {
             Some(call) => statement.kind = StmtKind::Expr(call),
             None => match &mut statement.kind {
-                StmtKind::For(inner) => make_atomic(&mut inner.body, arrays),
+                StmtKind::For(inner) => make_atomic(&mut inner.body, arrays, globals),
                 StmtKind::If { branches, otherwise } => {
                     let blocks = branches.iter_mut().map(|(_, inner)| inner).chain(otherwise);
-                    blocks.for_each(|inner| make_atomic(inner, arrays));
+                    blocks.for_each(|inner| make_atomic(inner, arrays, globals));
                 }
-                StmtKind::While { body, .. } => make_atomic(body, arrays),
+                StmtKind::While { body, .. } => make_atomic(body, arrays, globals),
                 _ => {}
             },
         }

@@ -18,13 +18,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 const N_PARTS: u64 = 64;
 
 /// Holds what is known of a function whose scans are rewritten.
-pub(super) struct IntegerScan {
+pub(super) struct IntegerScan<'a> {
     /// All names of the function, none of which stands for anything new.
     names: FxHashSet<String>,
     /// Variables outside loops that are integers, with their types.
     variables: FxHashMap<String, String>,
     /// Functions whose calls may run twice, because they write nothing.
     pure: FxHashSet<String>,
+    /// Names that the file gives a meaning.
+    globals: &'a FxHashSet<String>,
 }
 
 /// Builtins that write nothing and whose values depend on nothing but their arguments.
@@ -95,8 +97,12 @@ fn integer_name(ty: &TypeExpr) -> Option<&str> {
     matches!(only.name.as_str(), "i32" | "u32" | "i64" | "u64").then_some(&only.name)
 }
 
-impl IntegerScan {
-    pub(super) fn new(function: &FunctionItem, pure: &FxHashSet<String>) -> IntegerScan {
+impl<'a> IntegerScan<'a> {
+    pub(super) fn new(
+        function: &FunctionItem,
+        pure: &FxHashSet<String>,
+        globals: &'a FxHashSet<String>,
+    ) -> IntegerScan<'a> {
         let mut names: FxHashSet<String> = FxHashSet::default();
         let params = function.params.iter().chain(&function.results);
         names.extend(params.clone().map(|param| param.name.name.clone()));
@@ -124,7 +130,7 @@ impl IntegerScan {
             for expr in expressions_of(statement) {
                 walk_expr(expr, &mut |part| names.extend(part.as_name().map(str::to_owned)));
             }
-            let Some(update) = combined(statement) else { return };
+            let Some(update) = combined(statement, globals) else { return };
             if let (Some(name), ExprKind::Index(of, _)) = (update.target.as_name(), &update.value.kind) {
                 let element = of.as_name().and_then(|array| elements.get(array)).map(|element| (*element).to_owned());
                 combined_with.insert(name.to_owned(), element);
@@ -148,7 +154,7 @@ impl IntegerScan {
                 variables.insert(target.name.clone(), ty);
             }
         }
-        IntegerScan { names, variables, pure: pure.clone() }
+        IntegerScan { names, variables, pure: pure.clone(), globals }
     }
 
     fn fresh(&mut self, wanted: &str) -> String {
@@ -256,8 +262,8 @@ impl IntegerScan {
             ),
             second_pass,
         ];
-        // Functions are known by where they begin, so that no two of these begin at one place.
-        for (statement, shift) in made.iter_mut().zip(0u32..) {
+        // Functions are known by where they begin, so that no two of these begin at one place. Loops that stage tiles become two.
+        for (statement, shift) in made.iter_mut().zip((0u32..).step_by(2)) {
             let start = inner.header.start() + TextSize::new(shift);
             statement.range = TextRange::new(start.min(inner.header.end()), inner.header.end());
         }
@@ -270,7 +276,7 @@ impl IntegerScan {
         let mut found: Option<(String, CombiningOp)> = None;
         let mut is_simple = true;
         walk_block(body, &mut |statement| {
-            if let Some(update) = combined(statement) {
+            if let Some(update) = combined(statement, self.globals) {
                 match update.target.as_name() {
                     Some(name) if self.variables.contains_key(name) => {
                         is_simple &= found.as_ref().is_none_or(|(known, op)| known == name && *op == update.op);
@@ -302,7 +308,7 @@ impl IntegerScan {
             }
             StmtKind::If { branches, .. } => depends |= branches.iter().any(|(cond, _)| mentions(cond)),
             _ => {
-                if let Some(update) = combined(statement) {
+                if let Some(update) = combined(statement, self.globals) {
                     n_combining += 1;
                     depends |= mentions(update.value);
                 }
@@ -340,7 +346,7 @@ impl IntegerScan {
                 }
                 read.push(value);
             }
-            _ => chosen.extend(combined(statement).map(|update| update.value)),
+            _ => chosen.extend(combined(statement, self.globals).map(|update| update.value)),
         });
         for index in &inner.indices {
             chosen.extend([&index.start, &index.end]);

@@ -17,6 +17,22 @@ pub(crate) struct LoomFile {
     pub(crate) words: Vec<u32>,
 }
 
+impl LoomFile {
+    /// The names that the file gives a meaning, which may hide builtins.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.items.iter().flat_map(|item| {
+            let names: Vec<&Ident> = match item {
+                Item::Import(Import { alias, names, .. }) => alias.iter().chain(names).collect(),
+                Item::Constant(constant) => vec![&constant.name],
+                Item::Alias(alias) => vec![&alias.name],
+                Item::Struct(structure) => vec![&structure.name],
+                Item::Function(function) => function.name.iter().collect(),
+            };
+            names.into_iter().map(|name| name.name.as_str())
+        })
+    }
+}
+
 /// A name with its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Ident {

@@ -179,7 +179,7 @@ impl FunctionLowering<'_, '_> {
             values,
             in_step: SmallVec::new(),
             not_negative: SmallVec::new(),
-            tile_columns: FxHashMap::default(),
+            tile_accesses: FxHashMap::default(),
             facts: None,
             wide: FxHashMap::default(),
             stored_rows: super::stored_rows::StoredRows::default(),

@@ -299,7 +299,7 @@ impl<'a, 'c> BodyUnit<'a, 'c> {
             values,
             in_step: SmallVec::new(),
             not_negative: SmallVec::new(),
-            tile_columns: FxHashMap::default(),
+            tile_accesses: FxHashMap::default(),
             facts: self.facts,
             wide: FxHashMap::default(),
             stored_rows: super::stored_rows::StoredRows::default(),

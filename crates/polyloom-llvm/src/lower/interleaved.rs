@@ -187,7 +187,8 @@ impl FunctionLowering<'_, '_> {
         let pointers = self.register_pointers(elem, rows);
         let load = |(register, &pointer)| self.load_neighbours(array, pointer, mask(register), n);
         let registers = pointers.iter().enumerate().map(load).collect::<Result<Vec<Val>>>()?;
-        let groups: Vec<Vec<Val>> = registers.chunks(length).map(|rows| transpose::columns(self.ir, rows)).collect();
+        let groups: Vec<Vec<Val>> =
+            registers.chunks(length).map(|rows| transpose::columns(self.ir, rows, elem.bytes())).collect();
         Ok((0..length).map(|place| self.side_by_side(groups.iter().map(|group| group[place]).collect())).collect())
     }
 
@@ -342,7 +343,7 @@ impl FunctionLowering<'_, '_> {
         let (ir, lanes) = (self.ir, self.lanes);
         let registers = (0..lanes).step_by(n as usize).flat_map(|from| {
             let part = |&column: &Val| if n == lanes { column } else { ir.shuffle(column, column, from..from + n) };
-            transpose::rows(ir, &columns.iter().map(part).collect::<Vec<_>>())
+            transpose::rows(ir, &columns.iter().map(part).collect::<Vec<_>>(), elem.bytes())
         });
         for (register, (value, pointer)) in registers.zip(self.register_pointers(elem, rows)).enumerate() {
             self.store_row(array, value, pointer, masks.as_ref().map(|masks| masks[register]))?;

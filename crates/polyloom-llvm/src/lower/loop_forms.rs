@@ -6,7 +6,8 @@ use super::{ExecMask, FunctionLowering, RegionFlow, Reps, Result, ValueRep};
 use crate::ir::*;
 use polyloom_ir::analysis::uniformity::{Uniformity, ValueShape};
 use polyloom_ir::op::OpEffect;
-use polyloom_ir::{FloatMode, Function, Inst, Op, Value};
+use polyloom_ir::{FloatMode, Function, Inst, Op, Region, Value};
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 /// Most instructions of loops that are emitted twice.
@@ -146,5 +147,24 @@ impl FunctionLowering<'_, '_> {
             && self.arith.processor.vector_bytes == 64
             && self.func.regions[body].params.iter().skip(1).all(any_order)
             && self.func.regions[body].insts.iter().all(only_reads)
+            && !(self.arith.processor.has_slow_gathers() && has_indirect_loads(self.func, body))
     }
+}
+
+/// Returns true if a loop loads elements whose indices it has loaded, which a vector gathers.
+fn has_indirect_loads(func: &Function, body: Region) -> bool {
+    let insts = &func.regions[body].insts;
+    // Values that depend on what the loop has loaded.
+    let mut loaded: FxHashSet<Value> = FxHashSet::default();
+    let mut is_indirect = false;
+    for &inst in insts {
+        let data = &func.insts[inst];
+        let depends = data.operands.iter().any(|operand| loaded.contains(operand));
+        let is_load = matches!(data.op, Op::ArrayLoad | Op::LoadReadonly);
+        is_indirect |= is_load && depends;
+        if is_load || depends {
+            loaded.extend(&data.results);
+        }
+    }
+    is_indirect
 }

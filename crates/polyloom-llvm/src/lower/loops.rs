@@ -62,9 +62,9 @@ impl FunctionLowering<'_, '_> {
         !leaves && bounds.is_some_and(|bounds| matches!(bounds[..], [0, 1, 1]))
     }
 
-    /// Lowers the body of a loop as its only iteration, in the current block: what is stored before and after it is known
-    /// to stand in a row ([`super::stored_rows`]).
-    fn iteration_alone(&mut self, inst: Inst, count: ValueRep, inits: &Reps) -> Result<RegionFlow> {
+    /// Lowers one iteration of a loop in the current block: what is stored before and after it is known to stand in a row
+    /// ([`super::stored_rows`]).
+    pub(super) fn iteration_alone(&mut self, inst: Inst, count: ValueRep, inits: &Reps) -> Result<RegionFlow> {
         let body = self.func.insts[inst].regions[0];
         let [counter, carried @ ..] = &self.func.regions[body].params[..] else {
             return Err(CodegenError::new("internal error: a loop without a counter"));

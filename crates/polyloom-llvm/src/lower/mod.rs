@@ -130,7 +130,7 @@ pub(crate) struct FunctionLowering<'a, 'c> {
     /// Counters of the loops around that are not negative there.
     not_negative: SmallVec<[Value; 2]>,
     /// The accesses of the loops around that are part of tiles.
-    tile_columns: FxHashMap<Inst, tile_access::TileColumn>,
+    tile_accesses: FxHashMap<Inst, tile_access::TileAccess>,
     /// The facts of a kernel's arguments.
     facts: Option<&'a ArgFacts>,
     /// 64-bit counterparts of 32-bit indices, computed in 64 bits so that addresses need no sign extension in loops.

@@ -1,12 +1,26 @@
-//! Accesses of the buffers of tiles, while the iterations of a tile are lowered.
+//! Accesses of tiles, while their iterations are lowered.
 
 use super::row_tiles::{RowWalk, TiledLoop};
 use super::{FunctionLowering, Result, ValueRep};
 use crate::ir::*;
+use polyloom_codegen::CodegenError;
 use polyloom_ir::{Inst, Value};
 use smallvec::SmallVec;
 
-/// The column of a tile that an access means, while the iterations are lowered.
+/// What an access means, while the iterations of a tile are lowered.
+#[derive(Clone, Copy)]
+pub(super) enum TileAccess {
+    /// A column of a buffer, in each iteration another one.
+    Buffer(TileColumn),
+    /// A load of this column, in the one iteration that is lowered.
+    Loaded(Val),
+    /// A store to a column, and what has been stored in the iteration.
+    Stored(Option<Val>),
+    /// A load of what this store has stored in the same iteration.
+    StoredBy(Inst),
+}
+
+/// The column of a buffer that an access means.
 #[derive(Clone, Copy)]
 pub(super) struct TileColumn {
     pub(super) buffer: Val,
@@ -59,25 +73,47 @@ impl FunctionLowering<'_, '_> {
 
     /// Lowers an access that is part of a tile; gives whether it is.
     pub(super) fn access_tile(&mut self, inst: Inst) -> Result<bool> {
-        let Some(&column) = self.tile_columns.get(&inst) else { return Ok(false) };
+        let Some(&access) = self.tile_accesses.get(&inst) else { return Ok(false) };
         let (ir, data) = (self.ir, &self.func.insts[inst]);
+        let mut slot = None;
+        let loaded = match access {
+            TileAccess::Buffer(column) => {
+                let (ty, pointer) = self.column_in_buffer(inst, column)?;
+                slot = Some(pointer);
+                data.results.first().map(|_| ir.get(ty, pointer))
+            }
+            TileAccess::Loaded(value) => Some(value),
+            TileAccess::Stored(_) => None,
+            TileAccess::StoredBy(store) => match self.tile_accesses.get(&store) {
+                Some(&TileAccess::Stored(Some(value))) => Some(value),
+                _ => return Err(CodegenError::new("internal error: a tile's column is read before it is stored")),
+            },
+        };
+        match (data.results.first(), loaded) {
+            (Some(&result), Some(value)) => self.values[result] = Some(ValueRep::Vector(value)),
+            _ => {
+                self.has_effects = true;
+                let value = self.vector(self.rep(data.operands[data.operands.len() - 1])?)?;
+                match slot {
+                    Some(pointer) => _ = ir.set(pointer, value),
+                    None => _ = self.tile_accesses.insert(inst, TileAccess::Stored(Some(value))),
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The type and the place of a column that an access means in the iteration that is lowered.
+    fn column_in_buffer(&self, inst: Inst, column: TileColumn) -> Result<(Ty, Val)> {
+        let ir = self.ir;
         let count = self.base(self.rep(column.counter)?)?;
         let count = self.widen(count);
         let (from, to) = if column.counts_down { (count, column.first_count) } else { (column.first_count, count) };
         let n_before = ir.sub(to, from);
         let place = if column.step > 0 { ir.add(column.first, n_before) } else { ir.sub(column.first, n_before) };
-        let elem = self.array_arg(self.array(data.operands[0])?)?.elem;
+        let elem = self.array_arg(self.array(self.func.insts[inst].operands[0])?)?.elem;
         let ty = ir.lanes(self.memory_type(elem), self.lanes);
-        let pointer = ir.offset(ty, column.buffer, place);
-        match data.results.first() {
-            Some(&result) => self.values[result] = Some(ValueRep::Vector(ir.get(ty, pointer))),
-            None => {
-                self.has_effects = true;
-                let value = data.operands[data.operands.len() - 1];
-                ir.set(pointer, self.vector(self.rep(value)?)?);
-            }
-        }
-        Ok(true)
+        Ok((ty, ir.offset(ty, column.buffer, place)))
     }
 }
 

@@ -3,20 +3,37 @@
 //! Around the loop there is another one, over as many iterations as a tile has columns, or what is left of them. Before
 //! the iterations, each lane's elements are loaded as a row and transposed into a buffer with a vector for each column;
 //! after them, buffers of what they stored are transposed back. The iterations themselves are lowered as ever.
+//!
+//! Where an iteration is short, tiles with all their columns come first, in a loop of their own: their rows are loaded without
+//! masks, and the iterations are lowered one by one, with columns in registers in place of buffers.
 
 use super::control_frame::MergeEdge;
 use super::loop_state::CarriedPhis;
 use super::memory::GroupAddress;
 use super::row_tiles::{RowWalk, TiledLoop};
-use super::tile_access::{TileBuffer, TileLoop, TileRange};
+use super::tile_access::{TileAccess, TileBuffer, TileLoop, TileRange};
 use super::{FunctionLowering, RegionFlow, Reps, Result, ValueRep, transpose};
 use crate::ir::*;
 use polyloom_codegen::CodegenError;
-use polyloom_ir::{Inst, Value, ValueDef};
+use polyloom_ir::{Inst, Op, Value, ValueDef};
 use smallvec::SmallVec;
 
 /// Columns of a tile: of the smallest elements, a cache line. Rows a power of two apart lose what is left of one.
 const N_COLUMNS: u32 = 16;
+/// The longest iteration, in instructions, that is lowered for each column of a tile.
+const MAX_UNROLLED: usize = 20;
+/// The most registers that columns of tiles may take.
+const MAX_COLUMN_REGISTERS: u32 = 32;
+
+/// How far a loop over tiles has come.
+struct TileProgress {
+    /// The number of iterations that are done, `i64`.
+    done: Val,
+    /// The loop-carried values.
+    carried: Vec<Val>,
+    /// For each walk what was stored last, the latest first.
+    stored: Vec<SmallVec<[Val; 2]>>,
+}
 
 impl FunctionLowering<'_, '_> {
     /// Lowers a loop whose accesses can be part of tiles; `None` for others.
@@ -103,25 +120,23 @@ impl FunctionLowering<'_, '_> {
         let (ir, func) = (self.ir, self.func);
         let params = &func.regions[func.insts[inst].regions[0]].params;
         let ty = ir.type_of(tiles.first);
-        let inits = self.coerce_all(&params[1..], inits)?;
-        let stored = self.stored_before(tiles)?;
+        let carried = self.coerce_all(&params[1..], inits)?.into_iter().collect();
+        let mut begin = TileProgress { done: ir.i64_const(0), carried, stored: self.stored_before(tiles)? };
+        if self.has_short_iterations(inst, tiles)? {
+            begin = self.over_whole_tiles(inst, tiles, &begin)?;
+        }
 
         let (from, header) = (ir.current(), ir.block(c"tile"));
         ir.br(header);
         ir.switch_to(header);
         let done = ir.phi(ir.int(64));
-        ir.add_incoming(done, ir.i64_const(0), from);
-        let carried = self.carried_phis(&params[1..], &inits, from)?;
+        ir.add_incoming(done, begin.done, from);
+        let carried = self.carried_phis(&params[1..], &begin.carried, from)?;
         let mut buffers = Vec::new();
-        for (walk, stored) in tiles.tiled.walks.iter().zip(&stored) {
-            let phi = |&value: &Val| {
-                let phi = ir.phi(ir.type_of(value));
-                ir.add_incoming(phi, value, from);
-                phi
-            };
+        for (walk, stored) in tiles.tiled.walks.iter().zip(&begin.stored) {
             let column = self.column_type(walk)?;
             let slot = ir.alloca(ir.array(column, tiles.n_columns + walk.n_reloaded));
-            buffers.push(TileBuffer { slot, last_stored: stored.iter().map(phi).collect() });
+            buffers.push(TileBuffer { slot, last_stored: stored_phis(ir, stored, from) });
         }
         let left = ir.sub(tiles.n_iterations, done);
         let (tile, exit) = (ir.block(c"columns"), ir.block(c"tiles_done"));
@@ -144,12 +159,13 @@ impl FunctionLowering<'_, '_> {
             rows.push(self.begin_tile(tiles, walk, buffer, &range)?);
         }
         for (walk, buffer) in tiles.tiled.walks.iter().zip(&buffers) {
-            self.tile_columns.insert(walk.inst, tiles.column_of(ir, walk, buffer, &range, 0));
+            let column = tiles.column_of(ir, walk, buffer, &range, 0);
+            self.tile_accesses.insert(walk.inst, TileAccess::Buffer(column));
         }
         for reload in &tiles.tiled.reloads {
             let (walk, buffer) = (&tiles.tiled.walks[reload.store], &buffers[reload.store]);
             let column = tiles.column_of(ir, walk, buffer, &range, reload.iterations_ago);
-            self.tile_columns.insert(reload.walk.inst, column);
+            self.tile_accesses.insert(reload.walk.inst, TileAccess::Buffer(column));
         }
         let bounds = [first, end, ir.int_const(ty, tiles.step() as u64)].map(ValueRep::Uniform);
         let flow = self.for_range_over(inst, &bounds, CarriedPhis::reps(&carried))?;
@@ -169,6 +185,107 @@ impl FunctionLowering<'_, '_> {
         ir.br(header);
         ir.switch_to(exit);
         Ok(RegionFlow::Yields(CarriedPhis::reps(&carried)))
+    }
+
+    /// Returns true if the iterations of a tile are lowered one by one: they are short, and the columns fit in registers.
+    fn has_short_iterations(&self, inst: Inst, tiles: &TileLoop<'_>) -> Result<bool> {
+        let body = &self.func.regions[self.func.insts[inst].regions[0]];
+        let is_short = body.insts.len() <= MAX_UNROLLED
+            && body.insts.iter().all(|&inner| {
+                let data = &self.func.insts[inner];
+                data.regions.is_empty() && data.op != Op::Call
+            });
+        let (mut n_loaded, mut n_stored) = (0, 0);
+        for walk in &tiles.tiled.walks {
+            let bytes = self.array_arg(self.array(walk.array)?)?.elem.bytes() * self.lanes;
+            let n_registers = tiles.n_columns * bytes.div_ceil(self.arith.processor.vector_bytes);
+            *(if walk.is_store { &mut n_stored } else { &mut n_loaded }) += n_registers;
+        }
+        // What an iteration has stored takes the place of what it has loaded.
+        Ok(is_short && n_loaded.max(n_stored) <= MAX_COLUMN_REGISTERS)
+    }
+
+    /// The iterations of tiles that have all their columns.
+    fn over_whole_tiles(&mut self, inst: Inst, tiles: &TileLoop<'_>, begin: &TileProgress) -> Result<TileProgress> {
+        let (ir, func) = (self.ir, self.func);
+        let params = &func.regions[func.insts[inst].regions[0]].params;
+        let ty = ir.type_of(tiles.first);
+        let (from, header) = (ir.current(), ir.block(c"whole_tile"));
+        ir.br(header);
+        ir.switch_to(header);
+        let done = ir.phi(ir.int(64));
+        ir.add_incoming(done, begin.done, from);
+        let carried = self.carried_phis(&params[1..], &begin.carried, from)?;
+        let stored: Vec<SmallVec<[Val; 2]>> = begin.stored.iter().map(|stored| stored_phis(ir, stored, from)).collect();
+        let (tile, exit) = (ir.block(c"whole_columns"), ir.block(c"whole_tiles_done"));
+        let left = ir.sub(tiles.n_iterations, done);
+        ir.cond_br(ir.icmp(SGT, left, ir.i64_const(i64::from(tiles.n_columns) - 1)), tile, exit);
+
+        ir.switch_to(tile);
+        let n_done = ir.int_cast(done, ty);
+        let first = if tiles.tiled.counts_down { ir.sub(tiles.first, n_done) } else { ir.add(tiles.first, n_done) };
+        // The counter comes to all of these, so that the sums do not overflow.
+        let count_of = |place: i64| ir.add_nsw(first, ir.int_const(ty, (place * tiles.step()) as u64));
+        let last = count_of(i64::from(tiles.n_columns) - 1);
+        let (mut rows, mut loaded) = (Vec::new(), Vec::new());
+        for walk in &tiles.tiled.walks {
+            rows.push(self.rows_of_tile(tiles, walk, if walk.goes_back { last } else { first })?);
+        }
+        for (walk, &rows) in tiles.tiled.walks.iter().zip(&rows) {
+            let is_load = !walk.is_store;
+            loaded.push(if is_load { self.load_columns_of_rows(tiles, walk, None, rows)? } else { Vec::new() });
+        }
+        let mut values = CarriedPhis::reps(&carried);
+        // What each walk has stored, from before the first iteration on.
+        let mut columns: Vec<Vec<Val>> = stored.iter().map(|stored| stored.iter().rev().copied().collect()).collect();
+        for place in 0..tiles.n_columns as usize {
+            for (walk, loaded) in tiles.tiled.walks.iter().zip(&loaded) {
+                let column = if walk.goes_back { tiles.n_columns as usize - 1 - place } else { place };
+                let access = loaded.get(column).map_or(TileAccess::Stored(None), |&column| TileAccess::Loaded(column));
+                self.tile_accesses.insert(walk.inst, access);
+            }
+            for reload in &tiles.tiled.reloads {
+                let mut before = columns[reload.store].iter().rev();
+                let access = match (reload.iterations_ago as usize).checked_sub(1) {
+                    Some(ago) => before.nth(ago).map(|&value| TileAccess::Loaded(value)),
+                    None => Some(TileAccess::StoredBy(tiles.tiled.walks[reload.store].inst)),
+                };
+                let missing = || CodegenError::new("internal error: a tile reads what was stored before all others");
+                self.tile_accesses.insert(reload.walk.inst, access.ok_or_else(missing)?);
+            }
+            let count = ValueRep::Uniform(count_of(place as i64));
+            values = match self.iteration_alone(inst, count, &values)? {
+                RegionFlow::Yields(next) => next,
+                _ => return Err(CodegenError::new("internal error: an iteration of a tile does not come to its end")),
+            };
+            for (walk, columns) in tiles.tiled.walks.iter().zip(&mut columns) {
+                if let Some(&TileAccess::Stored(Some(value))) = self.tile_accesses.get(&walk.inst) {
+                    columns.push(value);
+                }
+            }
+        }
+        let mut last_stored = Vec::new();
+        for (((walk, columns), stored), &rows) in tiles.tiled.walks.iter().zip(&columns).zip(&stored).zip(&rows) {
+            last_stored.push(columns.iter().rev().take(stored.len()).copied().collect::<SmallVec<[Val; 2]>>());
+            if walk.is_store {
+                let mut own = columns[stored.len()..].to_vec();
+                if walk.goes_back {
+                    own.reverse();
+                }
+                self.store_columns_to_rows(tiles, walk, None, rows, &own)?;
+            }
+        }
+        let next: Vec<Val> =
+            carried.iter().zip(values).map(|(carried, rep)| self.coerce(rep, carried.kind)).collect::<Result<_>>()?;
+        let latch = ir.current();
+        ir.add_incoming(done, ir.add(done, ir.i64_const(tiles.n_columns.into())), latch);
+        carried.iter().zip(next).for_each(|(carried, next)| ir.add_incoming(carried.phi, next, latch));
+        for (&phi, value) in stored.iter().flatten().zip(last_stored.into_iter().flatten()) {
+            ir.add_incoming(phi, value, latch);
+        }
+        ir.br(header);
+        ir.switch_to(exit);
+        Ok(TileProgress { done, carried: carried.iter().map(|carried| carried.phi).collect(), stored })
     }
 
     /// Loads the elements that reloads in the first iterations go back to: for each walk, the last one first.
@@ -198,11 +315,8 @@ impl FunctionLowering<'_, '_> {
         range: &TileRange,
     ) -> Result<Val> {
         let ir = self.ir;
-        let array = self.array(walk.array)?;
-        let in_memory = self.memory_type(self.array_arg(array)?.elem);
         let column = self.column_type(walk)?;
-        let address = self.walk_address(tiles, walk, if walk.goes_back { range.last } else { range.first })?;
-        let rows = address.elements(ir, in_memory, self.lanes);
+        let rows = self.rows_of_tile(tiles, walk, if walk.goes_back { range.last } else { range.first })?;
         let (first, step) = walk.first_column(ir, range);
         for (ago, &value) in (1..).zip(&buffer.last_stored) {
             let place = ir.sub(first, ir.i64_const(ago * step));
@@ -211,21 +325,66 @@ impl FunctionLowering<'_, '_> {
         if walk.is_store {
             return Ok(rows);
         }
-        let mut loaded = Vec::new();
-        for lane in 0..self.lanes {
-            let (pointer, mask) = self.row_of_tile(tiles, range, rows, lane);
-            loaded.push(self.load_neighbours(array, pointer, Some(mask), tiles.n_columns)?);
-        }
-        let side = self.lanes.min(tiles.n_columns);
-        for from in (0..tiles.n_columns).step_by(side as usize) {
-            let rows: Vec<Val> = loaded.iter().map(|&row| part_of(ir, row, from, side)).collect();
-            let squares: Vec<Vec<Val>> = rows.chunks(side as usize).map(|rows| transpose::columns(ir, rows)).collect();
-            for place in 0..side {
-                let value = self.side_by_side(squares.iter().map(|square| square[place as usize]).collect());
-                ir.set(ir.offset(column, buffer.slot, ir.i64_const((from + place).into())), value);
-            }
+        let columns = self.load_columns_of_rows(tiles, walk, Some(range.columns), rows)?;
+        for (place, value) in (0..).zip(columns) {
+            ir.set(ir.offset(column, buffer.slot, ir.i64_const(place)), value);
         }
         Ok(rows)
+    }
+
+    /// Loads a tile from rows, and gives its columns. `existing` is the mask of the columns that there are; `None` for all.
+    fn load_columns_of_rows(
+        &mut self,
+        tiles: &TileLoop<'_>,
+        walk: &RowWalk,
+        existing: Option<Val>,
+        rows: Val,
+    ) -> Result<Vec<Val>> {
+        let ir = self.ir;
+        let array = self.array(walk.array)?;
+        let elem_bytes = self.array_arg(array)?.elem.bytes();
+        let mut loaded = Vec::new();
+        for lane in 0..self.lanes {
+            let (pointer, mask) = self.row_of_tile(tiles, existing, rows, lane);
+            loaded.push(self.load_neighbours(array, pointer, mask, tiles.n_columns)?);
+        }
+        let side = self.lanes.min(tiles.n_columns);
+        let mut columns = Vec::new();
+        for from in (0..tiles.n_columns).step_by(side as usize) {
+            let rows: Vec<Val> = loaded.iter().map(|&row| part_of(ir, row, from, side)).collect();
+            let squares: Vec<Vec<Val>> =
+                rows.chunks(side as usize).map(|rows| transpose::columns(ir, rows, elem_bytes)).collect();
+            columns.extend(
+                (0..side as usize).map(|place| self.side_by_side(squares.iter().map(|square| square[place]).collect())),
+            );
+        }
+        Ok(columns)
+    }
+
+    /// Stores the columns of a tile to rows, as of [`Self::load_columns_of_rows`].
+    fn store_columns_to_rows(
+        &mut self,
+        tiles: &TileLoop<'_>,
+        walk: &RowWalk,
+        existing: Option<Val>,
+        rows: Val,
+        columns: &[Val],
+    ) -> Result<()> {
+        let ir = self.ir;
+        let array = self.array(walk.array)?;
+        let elem_bytes = self.array_arg(array)?.elem.bytes();
+        let side = self.lanes.min(tiles.n_columns);
+        for from in (0..self.lanes).step_by(side as usize) {
+            let part: Vec<Val> = columns.iter().map(|&column| part_of(ir, column, from, side)).collect();
+            let squares: Vec<Vec<Val>> =
+                part.chunks(side as usize).map(|columns| transpose::rows(ir, columns, elem_bytes)).collect();
+            for lane in 0..side {
+                let row = self.side_by_side(squares.iter().map(|square| square[lane as usize]).collect());
+                let (pointer, mask) = self.row_of_tile(tiles, existing, rows, from + lane);
+                self.store_row(array, row, pointer, mask)?;
+            }
+        }
+        Ok(())
     }
 
     /// Stores what a tile's iterations have stored, and gives what the next tile's reloads go back to.
@@ -241,37 +400,39 @@ impl FunctionLowering<'_, '_> {
             return Ok(SmallVec::new());
         }
         let ir = self.ir;
-        let array = self.array(walk.array)?;
         let column = self.column_type(walk)?;
         let load = |place: Val| ir.get(column, ir.offset(column, buffer.slot, place));
         let n_before = if walk.goes_back { 0 } else { i64::from(walk.n_reloaded) };
         let columns: Vec<Val> =
             (0..tiles.n_columns).map(|place| load(ir.i64_const(i64::from(place) + n_before))).collect();
-        let side = self.lanes.min(tiles.n_columns);
-        for from in (0..self.lanes).step_by(side as usize) {
-            let part: Vec<Val> = columns.iter().map(|&column| part_of(ir, column, from, side)).collect();
-            let squares: Vec<Vec<Val>> =
-                part.chunks(side as usize).map(|columns| transpose::rows(ir, columns)).collect();
-            for lane in 0..side {
-                let row = self.side_by_side(squares.iter().map(|square| square[lane as usize]).collect());
-                let (pointer, mask) = self.row_of_tile(tiles, range, rows, from + lane);
-                self.store_row(array, row, pointer, Some(mask))?;
-            }
-        }
+        self.store_columns_to_rows(tiles, walk, Some(range.columns), rows, &columns)?;
         let (first, step) = walk.first_column(ir, range);
         let behind = ir.add(first, ir.mul(range.n, ir.i64_const(step)));
         Ok((1..=buffer.last_stored.len() as i64).map(|ago| load(ir.sub(behind, ir.i64_const(ago * step)))).collect())
     }
 
-    /// The address of a lane's row, and the mask of its elements.
-    fn row_of_tile(&self, tiles: &TileLoop<'_>, range: &TileRange, rows: Val, lane: u32) -> (Val, Val) {
+    /// The address of a lane's row, and the mask of its elements; no mask if all are there.
+    fn row_of_tile(&self, tiles: &TileLoop<'_>, existing: Option<Val>, rows: Val, lane: u32) -> (Val, Option<Val>) {
         let ir = self.ir;
         let lane = ir.i64_const(lane.into());
-        let mask = match tiles.mask {
-            Some(mask) => ir.and(range.columns, ir.splat(ir.extract(mask, lane), tiles.n_columns)),
-            None => range.columns,
+        let is_executing = tiles.mask.map(|mask| ir.splat(ir.extract(mask, lane), tiles.n_columns));
+        let mask = match (existing, is_executing) {
+            (Some(existing), Some(is_executing)) => Some(ir.and(existing, is_executing)),
+            (existing, is_executing) => existing.or(is_executing),
         };
         (ir.extract(rows, lane), mask)
+    }
+
+    /// The addresses of the lanes' rows of a tile, from the element that a walk accesses when the counter is `count`. Those of
+    /// idle lanes are of the stack, and nothing is read or written there: processors take hundreds of cycles to find that an
+    /// access which its mask makes none would have been to no memory.
+    fn rows_of_tile(&mut self, tiles: &TileLoop<'_>, walk: &RowWalk, count: Val) -> Result<Val> {
+        let ir = self.ir;
+        let in_memory = self.memory_type(self.array_arg(self.array(walk.array)?)?.elem);
+        let rows = self.walk_address(tiles, walk, count)?.elements(ir, in_memory, self.lanes);
+        let Some(mask) = tiles.mask else { return Ok(rows) };
+        let idle = ir.alloca(ir.array(in_memory, tiles.n_columns));
+        Ok(ir.select(mask, rows, ir.splat(idle, self.lanes)))
     }
 
     /// Returns where the lanes' elements of a walk are when the counter is `count`.
@@ -319,4 +480,14 @@ fn part_of(ir: &IrEmitter<'_>, vector: Val, from: u32, n_lanes: u32) -> Val {
         true => vector,
         false => ir.shuffle(vector, vector, from..from + n_lanes),
     }
+}
+
+/// Phis of what was stored last.
+fn stored_phis(ir: &IrEmitter<'_>, stored: &[Val], from: BasicBlock) -> SmallVec<[Val; 2]> {
+    let phi = |&value: &Val| {
+        let phi = ir.phi(ir.type_of(value));
+        ir.add_incoming(phi, value, from);
+        phi
+    };
+    stored.iter().map(phi).collect()
 }

@@ -288,7 +288,7 @@ impl TaskGraph {
                 _ => match given(*source, id) {
                     // Infinite times are of devices where a task may not run.
                     Some(ns) => ns.clamp(0.0, f64::MAX / 2.0) * fraction,
-                    None => models.kernel_ns(recorded.key, id, task.n_threads(), n_bytes).0,
+                    None => models.kernel_ns(recorded.key, id, task.n_threads(), n_bytes),
                 },
             };
             let ns = self.devices.iter().map(ns_on).collect();

@@ -18,6 +18,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 const N_SAMPLES: usize = 9;
 /// The numbers of threads of a kernel, or the sizes of copies, that are known at a time.
 const N_SIZES: usize = 32;
+/// The kernels that are known at a time; beyond, the half that has not run for longest is forgotten.
+const N_KERNELS: usize = 4096;
 
 /// Identifies the code of a kernel: [`crate::Kernel::hash`].
 pub type KernelKey = [u8; 32];
@@ -28,10 +30,21 @@ pub struct TaskModels(Mutex<MeasuredTimes>);
 
 #[derive(Debug, Default)]
 struct MeasuredTimes {
-    kernels: FxHashMap<(KernelKey, DeviceId), SizedTimes>,
+    kernels: FxHashMap<(KernelKey, DeviceId), KernelTimes>,
+    /// The runs of kernels so far.
+    n_runs: u64,
     /// By the bytes of the copy.
     copies: FxHashMap<(MemorySpace, MemorySpace), SizedTimes>,
     costs: MachineCosts,
+}
+
+/// What is known of a kernel on a device.
+#[derive(Debug, Default)]
+struct KernelTimes {
+    /// By the number of threads.
+    times: SizedTimes,
+    /// The number of its last run among those of all kernels.
+    last_run: u64,
 }
 
 /// Times in nanoseconds by a size, which they grow with.
@@ -96,11 +109,23 @@ impl TaskModels {
 
     /// Notes a run of a kernel. The first on a device does not count, because it may have compiled code or loaded it.
     pub fn add_kernel(&self, kernel: KernelKey, device: DeviceId, n_threads: u64, ns: u64) {
-        match self.locked().kernels.entry((kernel, device)) {
+        let mut measured = self.locked();
+        measured.n_runs += 1;
+        let run = measured.n_runs;
+        if measured.kernels.len() >= N_KERNELS && !measured.kernels.contains_key(&(kernel, device)) {
+            let mut last_runs: Vec<u64> = measured.kernels.values().map(|known| known.last_run).collect();
+            let (_, &mut middle, _) = last_runs.select_nth_unstable(N_KERNELS / 2);
+            measured.kernels.retain(|_, known| known.last_run >= middle);
+        }
+        match measured.kernels.entry((kernel, device)) {
             Entry::Vacant(unknown) => {
-                unknown.insert(SizedTimes::default());
+                unknown.insert(KernelTimes { times: SizedTimes::default(), last_run: run });
             }
-            Entry::Occupied(mut known) => known.get_mut().add(n_threads, ns),
+            Entry::Occupied(mut known) => {
+                let known = known.get_mut();
+                known.times.add(n_threads, ns);
+                known.last_run = run;
+            }
         }
     }
 
@@ -130,14 +155,14 @@ impl TaskModels {
         times.costs.transfers.push(copy);
     }
 
-    /// Predicts the time of a kernel in nanoseconds, and gives true if that is by measurements. `n_bytes` are those of its arrays.
-    pub fn kernel_ns(&self, kernel: KernelKey, device: DeviceId, n_threads: u64, n_bytes: u64) -> (f64, bool) {
-        let times = self.locked();
-        let rates = times.costs.backends.get(&backend(device));
+    /// Predicts the time of a kernel in nanoseconds: by measurements, or without any by the bytes of its arrays.
+    pub fn kernel_ns(&self, kernel: KernelKey, device: DeviceId, n_threads: u64, n_bytes: u64) -> f64 {
+        let measured = self.locked();
+        let rates = measured.costs.backends.get(&backend(device));
         let least = rates.map_or(0.0, |rates| rates.launch_ns);
-        match times.kernels.get(&(kernel, device)).and_then(|known| known.at(n_threads, least)) {
-            Some(ns) => (ns, true),
-            None => (least + rates.map_or(0.0, |rates| rates.memory_ns(n_bytes)), false),
+        match measured.kernels.get(&(kernel, device)).and_then(|known| known.times.at(n_threads, least)) {
+            Some(ns) => ns,
+            None => least + rates.map_or(0.0, |rates| rates.memory_ns(n_bytes)),
         }
     }
 
@@ -191,7 +216,7 @@ mod tests {
     }
 
     fn at(models: &TaskModels, n: u64) -> f64 {
-        models.kernel_ns(KERNEL, DeviceId::Cpu, n, 0).0
+        models.kernel_ns(KERNEL, DeviceId::Cpu, n, 0)
     }
 
     #[test]
@@ -217,8 +242,7 @@ mod tests {
     #[test]
     fn a_kernel_that_nobody_has_run_takes_what_its_bytes_take() {
         let models = TaskModels::default();
-        let (ns, is_measured) = models.kernel_ns(KERNEL, DeviceId::Cuda(0), 1, 3_400_000_000);
-        assert!(!is_measured);
+        let ns = models.kernel_ns(KERNEL, DeviceId::Cuda(0), 1, 3_400_000_000);
         assert_eq!(ns, 3900.0 + 1e6);
     }
 
@@ -243,7 +267,27 @@ mod tests {
     fn as_many_sizes_are_kept_as_there_is_room_for() {
         let runs: Vec<(u64, u64)> = (0..100).map(|n| (1 << (n / 4) | n, 1000 + n)).collect();
         let times = measured(&runs);
-        let n_sizes = times.locked().kernels[&(KERNEL, DeviceId::Cpu)].0.len();
+        let n_sizes = times.locked().kernels[&(KERNEL, DeviceId::Cpu)].times.0.len();
         assert_eq!(n_sizes, N_SIZES);
+    }
+
+    #[test]
+    fn kernels_that_have_not_run_for_long_are_forgotten() {
+        let key = |number: usize| {
+            let mut key = KERNEL;
+            key[..8].copy_from_slice(&number.to_le_bytes());
+            key
+        };
+        let models = TaskModels::default();
+        for number in 0..3 * N_KERNELS {
+            for ns in [1_000_000, 50] {
+                models.add_kernel(key(number), DeviceId::Cpu, 100, ns);
+                models.add_kernel(key(0), DeviceId::Cpu, 100, 70);
+            }
+        }
+        assert!(models.locked().kernels.len() <= N_KERNELS);
+        let at = |number| models.kernel_ns(key(number), DeviceId::Cpu, 100, 0);
+        assert_eq!((at(0), at(3 * N_KERNELS - 1)), (70.0, 50.0), "one that runs and a new one");
+        assert_ne!(at(1), 50.0, "one that ran once, long ago");
     }
 }

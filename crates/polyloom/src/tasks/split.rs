@@ -77,7 +77,7 @@ impl TaskGraph {
         let mut times: Vec<f64> = self
             .devices
             .iter()
-            .map(|&id| given(source, id).unwrap_or_else(|| models.kernel_ns(recorded.key, id, n_threads, n_bytes).0))
+            .map(|&id| given(source, id).unwrap_or_else(|| models.kernel_ns(recorded.key, id, n_threads, n_bytes)))
             .filter(|ns| ns.is_finite() && *ns > 0.0)
             .collect();
         times.sort_by(f64::total_cmp);

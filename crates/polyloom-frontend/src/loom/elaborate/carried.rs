@@ -15,7 +15,7 @@ use crate::loom::syntax::{
     walk_block, walk_expr,
 };
 use crate::loom::types;
-use polyloom_ir::{Code, Composite, Scalar};
+use polyloom_ir::{Code, Composite, Op, Scalar};
 use ruff_python_ast::{self as ast, ExprContext};
 use ruff_text_size::TextRange;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -398,14 +398,9 @@ impl<'a> ProgramElaboration<'_, 'a> {
                     let ty = only.returns.first().filter(|_| is_known)?;
                     return Some(self.plain_scalar(ValueKind::Known(ScratchType::Written(ty.clone()))));
                 }
-                // Those whose value is of the type of their arguments.
-                const SAME: [&str; 22] = [
-                    "abs", "acos", "asin", "atan", "atan2", "cbrt", "ceil", "clamp", "cos", "exp", "exp2", "floor",
-                    "fma", "log", "log2", "max", "min", "pow", "round", "sin", "sqrt", "tanh",
-                ];
                 match name {
                     "len" => scalar(Scalar::I32),
-                    _ if SAME.contains(&name) && !self.file.globals.contains(name) => {
+                    _ if keeps_type(name, arguments.len()) && !self.file.globals.contains(name) => {
                         let mut kinds = arguments.iter().map(|argument| kind_of(&argument.value));
                         let first = kinds.next()??;
                         kinds.try_fold(first, |made, kind| join(made, kind?))
@@ -503,4 +498,14 @@ fn join(a: ValueKind, b: ValueKind) -> Option<ValueKind> {
         (ValueKind::Known(a), ValueKind::Known(b)) if a.is_same(&b) => Some(ValueKind::Known(a)),
         _ => None,
     }
+}
+
+/// Returns true if the value of a builtin is of the one type that all its arguments have.
+fn keeps_type(name: &str, n_arguments: usize) -> bool {
+    let Some(op) = Op::from_builtin_name(name) else { return false };
+    let mut fitting = op.info().signatures.iter().filter(|signature| signature.params.len() == n_arguments).peekable();
+    fitting.peek().is_some()
+        && fitting.all(|signature| {
+            matches!(&signature.results[..], [result] if signature.params.iter().all(|param| param.ty == *result))
+        })
 }

@@ -122,11 +122,7 @@ impl<'a> FileElaboration<'a> {
                 Item::Alias(alias) => vec![alias.name.clone()],
                 Item::Struct(structure) => vec![structure.name.clone()],
                 // Several functions of a name are overloads.
-                Item::Function(function) if function.keyword == FunctionKeyword::Fn => {
-                    let name = function.name.iter().map(|name| name.name.as_str());
-                    self.globals.extend(name);
-                    continue;
-                }
+                Item::Function(function) if function.keyword == FunctionKeyword::Fn => continue,
                 Item::Function(function) => vec![name_of(function)],
             };
             for name in names {
@@ -138,18 +134,10 @@ impl<'a> FileElaboration<'a> {
                 seen.insert(name.name.clone(), name.range);
             }
         }
+        self.globals = self.file.names().collect();
         for item in &self.file.items {
-            match item {
-                Item::Import(Import { alias, names, .. }) => {
-                    self.globals.extend(alias.iter().chain(names).map(|name| name.name.as_str()));
-                }
-                Item::Constant(constant) => {
-                    self.globals.insert(&constant.name.name);
-                    self.constants.insert(&constant.name.name, &constant.value);
-                }
-                Item::Alias(alias) => _ = self.globals.insert(&alias.name.name),
-                Item::Struct(structure) => _ = self.globals.insert(&structure.name.name),
-                Item::Function(function) => self.globals.extend(function.name.iter().map(|name| name.name.as_str())),
+            if let Item::Constant(constant) = item {
+                self.constants.insert(&constant.name.name, &constant.value);
             }
         }
     }

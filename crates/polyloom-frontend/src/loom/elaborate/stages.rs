@@ -13,7 +13,7 @@ use super::staged::staged_iteration;
 use super::{ElaboratedFunction, identifier};
 use crate::function_info::FunctionRole;
 use crate::loom::parallel::{LoopSurroundings, collision};
-use crate::loom::program::{Extent, ExtentOp, ProgramStage, ShapeSymbol};
+use crate::loom::program::{Extent, ExtentOp, PlainLoop, ProgramStage, ShapeSymbol};
 use crate::loom::python_nodes as node;
 use crate::loom::staging::{self, StagedArray, StagingPlan};
 use crate::loom::syntax::{
@@ -41,13 +41,14 @@ impl<'a> ProgramElaboration<'_, 'a> {
                 statements: function.body.statements.iter().collect(),
                 parallel: None,
                 staging: None,
+                is_plain: false,
             },
             function.keyword_range.start().to_u32(),
             &function.annotations.iter().collect::<Vec<_>>(),
             generics,
         );
         let StageFunction { function, results, scratch } = made;
-        ProgramStage::Launch { function, extents: None, results, scratch, counters: Vec::new() }
+        ProgramStage::Launch { function, extents: None, results, scratch, counters: Vec::new(), plain: None }
     }
 
     /// The stages of statements that stand outside parallel loops.
@@ -200,14 +201,14 @@ impl<'a> ProgramElaboration<'_, 'a> {
         let statements = std::mem::take(once);
         let annotations: Vec<&Annotation> = self.function.annotations.iter().collect();
         let StageFunction { function, results, scratch } = self.stage_function(
-            StageBody { context: BodyContext::Once, statements, parallel: None, staging: None },
+            StageBody { context: BodyContext::Once, statements, parallel: None, staging: None, is_plain: false },
             start,
             &annotations,
             generics,
         );
         let counters = self.counters.iter().map(|counter| counter.name.as_str().into()).collect();
         let extents = Some(vec![Extent::Constant(1)]);
-        stages.push(ProgramStage::Launch { function, extents, results, scratch, counters });
+        stages.push(ProgramStage::Launch { function, extents, results, scratch, counters, plain: None });
     }
 
     fn serial(&mut self, inner: &'a ForLoop, generics: &[(Arc<str>, Vec<usize>)], stages: &mut Vec<ProgramStage>) {
@@ -291,6 +292,7 @@ impl<'a> ProgramElaboration<'_, 'a> {
         }
         self.check_parallel(inner);
         let staging = self.staging(inner);
+        let plain_extents = staging.as_ref().map(|_| extents.clone());
         if let Some(plan) = &staging {
             // A launch of whole blocks, one after another: as many as cover the loop.
             let mut n_threads = Extent::Constant(plan.sizes.iter().map(|size| i64::from(*size)).product());
@@ -306,19 +308,25 @@ impl<'a> ProgramElaboration<'_, 'a> {
                 self.file.unknown_annotation(annotation);
             }
         }
-        let StageFunction { function, results, scratch } = self.stage_function(
-            StageBody {
-                context: BodyContext::Iteration,
-                statements: inner.body.statements.iter().collect(),
-                parallel: Some(inner),
-                staging,
-            },
-            statement.range.start().to_u32(),
-            &annotations,
-            generics,
-        );
+        let body = |staging, is_plain| StageBody {
+            context: BodyContext::Iteration,
+            statements: inner.body.statements.iter().collect(),
+            parallel: Some(inner),
+            staging,
+            is_plain,
+        };
+        let start = statement.range.start().to_u32();
+        let n_errors = self.file.made.errors.len();
+        let StageFunction { function, results, scratch } =
+            self.stage_function(body(staging, false), start, &annotations, generics);
+        // What is wrong with a body is said once.
+        let plain = plain_extents.filter(|_| self.file.made.errors.len() == n_errors).map(|extents| {
+            // Functions are known by where they begin, so that no two begin at one place.
+            let made = self.stage_function(body(None, true), start + 1, &annotations, generics);
+            PlainLoop { function: made.function, extents }
+        });
         let counters = self.counters.iter().map(|counter| counter.name.as_str().into()).collect();
-        Some(ProgramStage::Launch { function, extents: Some(extents), results, scratch, counters })
+        Some(ProgramStage::Launch { function, extents: Some(extents), results, scratch, counters, plain })
     }
 
     /// The tiles of the arrays that `@shared` names at a loop or at the kernel; `None` if there are none, or an error.
@@ -466,14 +474,17 @@ impl<'a> ProgramElaboration<'_, 'a> {
         annotations: &[&Annotation],
         generics: &[(Arc<str>, Vec<usize>)],
     ) -> StageFunction {
-        self.n_stages += 1;
+        self.n_stages += usize::from(!stage.is_plain);
         let function = self.function;
         let mut name = self.name.name.clone();
         if !self.has_one_stage {
             name = format!("{name}_{}", self.n_stages);
-            while self.file.globals.contains(name.as_str()) {
-                name.push('_');
-            }
+        }
+        if stage.is_plain {
+            name.push_str("_plain");
+        }
+        while (stage.is_plain || !self.has_one_stage) && self.file.globals.contains(name.as_str()) {
+            name.push('_');
         }
         let range = TextRange::new(start.into(), function.range.end().max(start.into()));
         let at = self.name.range;
@@ -756,6 +767,8 @@ struct StageBody<'a> {
     parallel: Option<&'a ForLoop>,
     /// The tiles that blocks stage.
     staging: Option<StagingPlan>,
+    /// True of a loop without tiles beside the one of blocks that stage them.
+    is_plain: bool,
 }
 
 pub(super) fn keyword(name: &str, value: ast::Expr, range: TextRange) -> (Identifier, ast::Expr) {
