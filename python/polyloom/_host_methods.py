@@ -37,12 +37,22 @@ def check_unmasked(value: Any, what: str) -> None:
         raise TypeError(f"{what} takes no masked array: pass x.filled(value), or x.data to leave its mask out")
 
 
+def _is_array_like(value: Any) -> bool:
+    """Whether a value has elements that NumPy reads: those of another library, an indexed array, a range, a buffer."""
+    ways = ("__array__", "__array_interface__", "__cuda_array_interface__", "__dlpack__")
+    is_known = isinstance(value, (np.generic, np.ndarray, Composite, TypedConstant, type))
+    return isinstance(value, (range, memoryview)) or (not is_known and any(hasattr(value, way) for way in ways))
+
+
 def _comparison(compare: Callable[[Any, Any], Any], symbol: str) -> Callable[..., Any]:
     is_equality = symbol in ("==", "!=")
 
     def operate(self: HostMethods, other: Any) -> Any:
         here = cast("array", self)
         kinds = (bool, int, float, np.generic, np.ndarray, list, tuple, Composite, TypedConstant, Struct, HostMethods)
+        if not isinstance(other, HostMethods) and _is_array_like(other):
+            check_unmasked(other, f"`{symbol}` of arrays")
+            other = np.asarray(other)
         if not isinstance(other, kinds) or (isinstance(other, Struct) and type(other) is not here.dtype):
             return NotImplemented
         if isinstance(here.dtype, StructClass) or (isinstance(here.dtype, CompositeClass) and not is_equality):

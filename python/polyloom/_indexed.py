@@ -22,6 +22,12 @@ from polyloom._structs import Struct, StructClass, numpy_dtype_of
 __all__ = ["indexedarray", "indexedarray1d", "indexedarray2d", "indexedarray3d", "indexedarray4d"]
 
 
+# Attributes of arrays that do not say where the elements are.
+_OF_A_COPY = frozenset(
+    ["all", "any", "astype", "copy", "flatten", "item", "max", "mean", "min", "nbytes", "reshape", "sum", "tolist"]
+)
+
+
 class IndexedArrayClass(StructClass):
     """The class of the types of indexed arrays, which are annotations too."""
 
@@ -140,6 +146,39 @@ class IndexedArray(Struct, metaclass=IndexedArrayClass):
 
     def __neg__(self) -> Any:
         return -self.contiguous()
+
+    def __abs__(self) -> Any:
+        return abs(self.contiguous())
+
+    def __pow__(self, other: Any) -> Any:
+        return self.contiguous() ** other
+
+    # It is one struct, whatever its elements are.
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> Any:
+        return self.contiguous() == other
+
+    def __ne__(self, other: object) -> Any:
+        return self.contiguous() != other
+
+    def __lt__(self, other: Any) -> Any:
+        return self.contiguous() < other
+
+    def __le__(self, other: Any) -> Any:
+        return self.contiguous() <= other
+
+    def __gt__(self, other: Any) -> Any:
+        return self.contiguous() > other
+
+    def __ge__(self, other: Any) -> Any:
+        return self.contiguous() >= other
+
+    def __getattr__(self, name: str) -> Any:
+        # What NumPy computes of arrays, of a copy of the elements.
+        if name in _OF_A_COPY:
+            return getattr(self.contiguous(), name)
+        raise AttributeError(f"an indexed array has no {name!r}; x.contiguous() is an array of its elements")
 
     def __iadd__(self, other: Any) -> IndexedArray:
         return self.assign(self + other)
@@ -270,6 +309,8 @@ class indexedarray(metaclass=_IndexedArrayMaker):  # noqa: N801 - the kernel lan
                 chosen = np.arange(extent, dtype=np.int32)
             elif not isinstance(chosen, array):
                 chosen = np.asarray(chosen, np.int32)
+            if not isinstance(chosen, array) or chosen.device.is_cpu:
+                _check_indices(np.asarray(chosen), axis, extent)
             if isinstance(chosen, array):
                 chosen = chosen.to(data.device)
             elif not data.device.is_cpu:
@@ -282,6 +323,13 @@ class indexedarray(metaclass=_IndexedArrayMaker):  # noqa: N801 - the kernel lan
         # `Literal[2]`
         (ndim,) = get_args(ndim) or (ndim,)
         return _annotation(dtype, ndim or cls._ndim or 1)
+
+
+def _check_indices(indices: NDArray[Any], axis: int, extent: int) -> None:
+    """Raises `IndexError` for an index without an element. Indices on a device are not read for this."""
+    if indices.size and not (-extent <= indices.min() and indices.max() < extent):
+        outside = indices[(indices < -extent) | (indices >= extent)]
+        raise IndexError(f"index {outside[0]} is out of bounds for axis {axis} with size {extent}")
 
 
 class indexedarray1d(indexedarray):  # noqa: N801

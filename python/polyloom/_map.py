@@ -28,6 +28,7 @@ from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._errors import CompileError
 from polyloom._indexed import IndexedArray
 from polyloom._kernel import _cells, _make, _unit_of
+from polyloom._loaded_code import check_unchanged
 from polyloom._scalars import DType, TypedConstant, bfloat16, dtype_of, type_of
 from polyloom._views import view_of
 
@@ -277,9 +278,11 @@ def _source(function: Any) -> tuple[_native.SourceUnit, int, Any, dict[str, Any]
 def _lambda(function: FunctionType) -> ast.Lambda:
     """The text of a lambda: of those that begin in its line, the one with its code."""
     code = function.__code__
+    linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, function.__globals__)
     if not lines:
         raise OSError(f"the text of a lambda is not available (it came from {code.co_filename!r}): use a function")
+    check_unchanged(function, lines)
     found = [
         node for node in ast.walk(_tree(lines)) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
     ]

@@ -125,3 +125,34 @@ def test_edits_elsewhere_in_a_file_do_no_harm(loaded, text):
     assert _first(module.make()) == 3.0
     path.write_text(text)
     assert _first(module.make()) == 3.0
+
+
+LAMBDAS = """import polyloom as loom
+
+first = lambda a: a + 2.0
+second = lambda a: a + 50.0
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(LAMBDAS.replace("2.0", "7.0"), id="number"),
+        pytest.param(LAMBDAS.replace("a + 2.0", "a * 10.0"), id="body"),
+        pytest.param(LAMBDAS.replace("first = lambda a: a + 2.0\n", ""), id="removed"),
+        pytest.param("\n" + LAMBDAS, id="moved"),
+    ],
+)
+def test_a_lambda_of_an_edited_file_is_refused(tmp_path, monkeypatch, text):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    path = tmp_path / "polyloom_edited_lambdas.py"
+    path.write_text(LAMBDAS)
+    importlib.invalidate_caches()
+    module = importlib.import_module(path.stem)
+    try:
+        path.write_text(text)
+        with pytest.raises(RuntimeError, match="has changed since it was loaded"):
+            loom.map(module.first, np.ones(1, np.float32))
+    finally:
+        del sys.modules[path.stem]

@@ -365,3 +365,38 @@ def test_numpys_functions_and_products_of_matrices_take_arrays():
     product = a @ loom.array(np.eye(3, dtype=np.float32))
     assert isinstance(product, loom.array) and np.array_equal(product.numpy(), a.numpy())
     assert np.array_equal((a.numpy() @ a.numpy().T), (a @ a.numpy().T).numpy())
+
+
+class Elements:
+    def __array__(self, dtype=None, copy=None):
+        return np.ones(3, np.float32)
+
+
+@pytest.mark.parametrize("other", [range(1, 4), memoryview(np.array([1.0, 2.0, 3.0])), [1.0, 2.0, 3.0]])
+def test_what_has_elements_is_compared_by_them(other):
+    a = loom.array([1.0, 2.0, 3.0])
+    assert (a == other).numpy().tolist() == [True] * 3
+    assert (a != other).numpy().tolist() == [False] * 3
+    assert (a == Elements()).numpy().tolist() == [True, False, False]
+    assert (a > Elements()).numpy().tolist() == [False, True, True]
+    # No elements, and no array.
+    assert not (a == None) and not (a == "x")  # noqa: E711
+
+
+def test_chosen_elements_are_compared_and_summed():
+    a = loom.array([1.0, 2.0, 3.0])
+    chosen = a[[2, 0]]
+    assert (chosen == 1.0).numpy().tolist() == [False, True]
+    assert (chosen == chosen).numpy().tolist() == [True, True]  # noqa: PLR0124
+    assert (a[:2] == chosen).numpy().tolist() == [False, False]
+    assert (chosen < [4.0, 1.0]).numpy().tolist() == [True, False]
+    assert float(chosen.sum()) == 4.0 and chosen.tolist() == [3.0, 1.0] and chosen.nbytes == 8
+    assert (chosen**2).numpy().tolist() == [9.0, 1.0]
+    with pytest.raises(AttributeError, match="contiguous"):
+        chosen.absent  # noqa: B018
+
+
+@pytest.mark.parametrize(("indices", "index"), [([0, 100_000_000], 100_000_000), ([-1, -11], -11)])
+def test_indices_without_elements_are_an_error(indices, index):
+    with pytest.raises(IndexError, match=f"index {index} is out of bounds for axis 0 with size 3"):
+        loom.indexedarray(loom.array([1.0, 2.0, 3.0]), [indices])

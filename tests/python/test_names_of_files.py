@@ -75,7 +75,39 @@ FILES = {
         "import numpy as np", "K = np.outer([1.0, 2.0], [1.0, 2.0]) / 9", KERNEL.format("float(K[1, 1])")
     ),
 }
+ASSIGNS = "def s(*a):\n    global C\n    C = 2.0\n    return [1]\n"
+METHODS = (
+    "class Z:\n    def __init__(self):\n        self.x = 1\n\n    def go(self):\n        global C\n        C = 2.0\n"
+)
+FILES |= {
+    f"changed by {what}": file("import sys", "C = 1.0", *parts, KERNEL.format("C"))
+    for what, parts in {
+        "a function that calls another": [ASSIGNS, "def main():\n    s()\n", "main()"],
+        "a constructor": [METHODS.replace("self.x = 1", "global C\n        C = 2.0"), "Z()"],
+        "a method": [METHODS, "z = Z()", "z.go()"],
+        "the body of a class": ["class Z:\n    global C\n    C = 2.0\n"],
+        "the body of a class that calls": [ASSIGNS, "class Z:\n    x = s()\n"],
+        "a default argument": [ASSIGNS, "def z(a=s()):\n    pass\n"],
+        "a pattern": ["match 2.0:\n    case C:\n        pass\n"],
+        "update": ["globals().update(C=2.0)"],
+        "an alias of the names": ["names = globals()", "names['C'] = 2.0"],
+        "vars": ["vars()['C'] = 2.0"],
+        "the module": ["sys.modules[__name__].C = 2.0"],
+        "exec": ["exec('C = 2.0')"],
+        "a lambda": ["(lambda: globals().update(C=2.0))()"],
+        "a context": [
+            METHODS.replace("go(self)", "__enter__(self)") + "\n    def __exit__(self, *a):\n        pass\n",
+            "with Z():\n    pass\n",
+        ],
+        "an operator": [METHODS.replace("go(self)", "__neg__(self)"), "z = -Z()"],
+        "a key": [ASSIGNS, "sorted([1, 2], key=s)"],
+    }.items()
+}
+FILES["not by a method of a program"] = file(
+    "C = 1.0", METHODS, KERNEL.format("C"), "if __name__ == '__main__':\n    Z().go()\n"
+)
 UNKNOWN = {"global", "globals in a function", "setattr of the module", "array of Python"}
+UNKNOWN |= {what for what in FILES if what.startswith("changed by")}
 
 
 def of_python(path) -> float:

@@ -628,3 +628,46 @@ def test_indexed_arrays_of_any_elements(device: str) -> None:
         with pytest.raises(TypeError, match=rf"must be indexedarray\(dtype=Any\), not {what}"):
             loom.launch(names["gather"], 2, [wrong, out], device=device)
     loom.overload(names["gather"], {"port": loom.indexedarray(dtype=loom.quat), "out": loom.array[loom.quat]})
+
+
+def test_axes_of_shapes_are_chosen_when_the_code_runs():
+    @loom.func
+    def extent(a: loom.array3d(dtype=float), axis: int):
+        return a.shape[axis]
+
+    @loom.kernel
+    def extents(a: loom.array3d(dtype=float), axes: loom.array(dtype=loom.int64), out: loom.array(dtype=int)):
+        n = 1
+        for i in range(3):
+            out[i] = a.shape[i]
+        for i in range(a.ndim - 1):
+            n *= a.shape[i + 1]
+        out[3] = n
+        d = 1
+        out[4] = a.shape[d]
+        out[5] = extent(a, 2)
+        for i in range(axes.shape[0]):
+            out[6 + i] = a.shape[axes[i]]
+
+    axes = np.array([0, 2, -1, -3, 3, -4, 2**40], np.int64)
+    for device in ("cpu", "sim:0"):
+        out = loom.zeros(6 + len(axes), dtype=int, device=device)
+        a = loom.zeros((2, 3, 4), dtype=float, device=device)
+        loom.launch(extents, 1, [a, loom.array(axes, device=device), out], device=device)
+        # What is no axis has no extent.
+        assert out.list() == [2, 3, 4, 12, 3, 4, 2, 4, 4, 2, 0, 0, 0]
+
+
+def test_integers_of_other_libraries_are_flags():
+    @loom.kernel
+    def chosen(flag: bool, out: loom.array(dtype=float)):
+        if flag:
+            out[0] = 1.0
+
+    for flag in (np.int32(1), np.uint8(7), np.int8(0), loom.int32(1), 4, np.bool_(True)):
+        out = loom.zeros(1, dtype=float)
+        loom.launch(chosen, 1, [flag, out])
+        assert out.list() == [1.0 if flag else 0.0]
+    for wrong in (1.0, np.float32(1), np.array([1, 2])):
+        with pytest.raises(TypeError, match="must be bool"):
+            loom.launch(chosen, 1, [wrong, loom.zeros(1, dtype=float)])

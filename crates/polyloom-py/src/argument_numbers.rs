@@ -130,7 +130,11 @@ pub(crate) fn scalar_argument(arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyResul
             Some(value) => Ok(value.into()),
             // Programs pass flags, so that `options & Flag.SPRING` is an integer.
             None if arg.cast::<PyInt>().is_ok() => Ok(arg.is_truthy()?.into()),
-            None => Err(mismatch(arg, scalar)),
+            // An integer of NumPy's or of the package's; a float has none, and an array of several elements no one value.
+            None => match arg.call_method0("__index__") {
+                Ok(integer) => Ok(integer.is_truthy()?.into()),
+                Err(_) => Err(mismatch(arg, scalar)),
+            },
         };
     }
     let value: i128 = if arg.cast::<PyInt>().is_ok() {

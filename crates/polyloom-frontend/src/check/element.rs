@@ -4,7 +4,7 @@ use super::component_expr::{component, constant_index};
 use super::component_parts::ComponentSlice;
 use super::function::FunctionChecker;
 use super::scope::number;
-use super::slice::is_slice;
+use super::slice::{extent_along, is_slice, saturated};
 use super::subscript_meaning::{SubscriptIndex, SubscriptMeaning, TargetBase};
 use super::temporaries::Temporaries;
 use crate::annotation::elements;
@@ -142,12 +142,17 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 }
                 self.reject(Code::BadRank, span, message, help)
             }
-            _ => self.reject(
-                Code::Unsupported,
-                axis.span,
-                "the axis of `shape` must be a constant",
-                "write the number: `a.shape[0]`",
-            ),
+            _ => {
+                let axis = self.settle(axis);
+                let is_int = |ty: Type| ty.as_scalar().is_some_and(|scalar| scalar.is_int());
+                if !axis.ty.as_value().is_some_and(is_int) {
+                    let help = "write an integer: `a.shape[0]`";
+                    return self.reject(Code::TypeMismatch, axis.span, "the axis of `shape` is no integer", help);
+                }
+                let mut held = Temporaries::default();
+                let axis = self.hold(saturated(axis), &mut held);
+                held.around(extent_along(dims, &axis, span))
+            }
         }
     }
 

@@ -305,7 +305,7 @@ fn fits_in_int(ty: Type) -> bool {
 
 /// An index or bound of any integer type as the nearest `int32`, because no axis is so long that it makes a difference,
 /// while the lowest 32 bits would be those of another element.
-fn saturated(index: TypedExpr) -> TypedExpr {
+pub(super) fn saturated(index: TypedExpr) -> TypedExpr {
     let span = index.span;
     if let Some(known) = constant_index(&index) {
         let nearest = known.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
@@ -319,6 +319,21 @@ fn saturated(index: TypedExpr) -> TypedExpr {
         nearest = op(Op::Max, nearest, bound(i32::MIN), ty);
     }
     cast(nearest, Scalar::I32)
+}
+
+/// The extent along an axis that an index says when the code runs: negative ones count from the end, and what is no axis has
+/// the extent 0, as in Warp's shapes. `axis` is held, because it is compared with every axis.
+pub(super) fn extent_along(extents: Vec<TypedExpr>, axis: &TypedExpr, span: Span) -> TypedExpr {
+    let n_axes = extents.len() as i32;
+    let is = |number: i32| {
+        let number = TypedExpr::constant(number as u32 as u64, Scalar::I32, span);
+        op(Op::Eq, axis.clone(), number, Type::BOOL)
+    };
+    let none = TypedExpr::constant(0, Scalar::I32, span);
+    (0..n_axes).zip(extents).fold(none, |rest, (number, extent)| {
+        let from_end = select(is(number - n_axes), extent.clone(), rest);
+        select(is(number), extent, from_end)
+    })
 }
 
 /// A value as another scalar type.
