@@ -8,6 +8,7 @@
 
 #![expect(unsafe_code, reason = "entry points are exported under their own names")]
 
+mod array;
 mod context;
 mod copy;
 mod device;
@@ -20,6 +21,7 @@ mod module;
 mod stream;
 mod system;
 mod tensor_map;
+mod texture;
 mod unsupported;
 mod virtual_memory;
 
@@ -80,6 +82,7 @@ pub(crate) use entry_points;
 /// All entry points by name, those that do nothing included.
 pub(crate) fn entry_point(name: &str) -> Option<EntryPoint> {
     let tables = [
+        array::ARRAY,
         context::CONTEXT,
         copy::COPY,
         device::DEVICE,
@@ -92,6 +95,7 @@ pub(crate) fn entry_point(name: &str) -> Option<EntryPoint> {
         stream::STREAM,
         system::SYSTEM,
         tensor_map::TENSOR_MAP,
+        texture::TEXTURE,
         unsupported::UNSUPPORTED,
         virtual_memory::VIRTUAL_MEMORY,
     ];
