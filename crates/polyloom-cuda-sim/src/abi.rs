@@ -411,8 +411,10 @@ mod tests {
         );
         assert_eq!(std::mem::offset_of!(Copy3D, height), std::mem::offset_of!(sys::CUDA_MEMCPY3D, Height));
         assert_eq!(std::mem::offset_of!(NodeParams, body), 16);
-        let offsets = [std::mem::offset_of!(ResourceDescription, body), std::mem::offset_of!(ResourceDescription, flags)];
-        let theirs = [std::mem::offset_of!(sys::CUDA_RESOURCE_DESC, res), std::mem::offset_of!(sys::CUDA_RESOURCE_DESC, flags)];
+        let offsets =
+            [std::mem::offset_of!(ResourceDescription, body), std::mem::offset_of!(ResourceDescription, flags)];
+        let theirs =
+            [std::mem::offset_of!(sys::CUDA_RESOURCE_DESC, res), std::mem::offset_of!(sys::CUDA_RESOURCE_DESC, flags)];
         assert_eq!(offsets, theirs);
         let border = std::mem::offset_of!(sys::CUDA_TEXTURE_DESC, borderColor);
         assert_eq!(std::mem::offset_of!(TextureDescription, border), border);

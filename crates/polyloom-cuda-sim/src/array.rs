@@ -70,7 +70,7 @@ pub(crate) fn texel_format(driver: &Driver, number: u32, n_channels: u32) -> Out
         Some(channel) if matches!(n_channels, 1 | 2 | 4) => Ok(TexelFormat { channel, n_channels }),
         // Planes of video, compressed blocks, fractions and depths have numbers above those of plain numbers.
         None if (0x40..=0xff).contains(&number) => {
-            driver.journal.missing(&format!("an array or texture of format 0x{number:x}"));
+            driver.journal.missing(&format!("cuArrayCreate or cuTexObjectCreate of format 0x{number:x}"));
             Err(CudaError::NOT_SUPPORTED)
         }
         _ => Err(CudaError::INVALID_VALUE),

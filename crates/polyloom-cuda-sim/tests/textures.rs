@@ -52,9 +52,21 @@ fn array_of(description: sys::CUDA_ARRAY3D_DESCRIPTOR) -> Result<sys::CUarray, C
     }
 }
 
-fn description(extents: [usize; 3], format: sys::CUarray_format, n_channels: u32, flags: u32) -> sys::CUDA_ARRAY3D_DESCRIPTOR {
+fn description(
+    extents: [usize; 3],
+    format: sys::CUarray_format,
+    n_channels: u32,
+    flags: u32,
+) -> sys::CUDA_ARRAY3D_DESCRIPTOR {
     let [width, height, depth] = extents;
-    sys::CUDA_ARRAY3D_DESCRIPTOR { Width: width, Height: height, Depth: depth, Format: format, NumChannels: n_channels, Flags: flags }
+    sys::CUDA_ARRAY3D_DESCRIPTOR {
+        Width: width,
+        Height: height,
+        Depth: depth,
+        Format: format,
+        NumChannels: n_channels,
+        Flags: flags,
+    }
 }
 
 fn array(extents: [usize; 3], n_channels: u32, flags: u32) -> sys::CUarray {
@@ -147,7 +159,12 @@ fn arrays_say_what_they_are() {
     // SAFETY: the pointers are to this function's variables.
     unsafe {
         sys::cuArrayCreate_v2(&mut array, &plain).result().unwrap();
-        let mut found = sys::CUDA_ARRAY_DESCRIPTOR { Width: 0, Height: 0, Format: sys::CUarray_format::CU_AD_FORMAT_HALF, NumChannels: 0 };
+        let mut found = sys::CUDA_ARRAY_DESCRIPTOR {
+            Width: 0,
+            Height: 0,
+            Format: sys::CUarray_format::CU_AD_FORMAT_HALF,
+            NumChannels: 0,
+        };
         sys::cuArrayGetDescriptor_v2(&mut found, array).result().unwrap();
         assert_eq!((found.Width, found.Height, found.Format, found.NumChannels), (7, 3, FLOAT, 2));
         let mut found = description([1; 3], FLOAT, 1, 8);
@@ -285,7 +302,8 @@ fn kernels_fetch_from_arrays() {
     let object = texture(&of_array(image), &plain_texture()).unwrap();
     let (sample, out) = (function(load(KERNELS), "sample"), upload(&[0f32; 32]));
     launch(sample, (1, 8), NO_STREAM, &[&object, &out]).unwrap();
-    let expected: Vec<f32> = (0..8).flat_map(|texel| [2.0 * texel as f32, 2.0 * texel as f32 + 1.0, 0.0, 1.0]).collect();
+    let expected: Vec<f32> =
+        (0..8).flat_map(|texel| [2.0 * texel as f32, 2.0 * texel as f32 + 1.0, 0.0, 1.0]).collect();
     assert_eq!(download::<f32>(out, 32), expected);
     // SAFETY: the pointers are to this function's variables, and the objects are ended once.
     unsafe {
@@ -370,7 +388,11 @@ fn textures_that_cannot_be() {
     };
     let linear = sys::CUfilter_mode::CU_TR_FILTER_MODE_LINEAR;
     assert!(with(&|texture| texture.filterMode = linear).is_ok());
-    assert_eq!(with(&|texture| (texture.filterMode, texture.flags) = (linear, 1)), invalid, "integers are not filtered");
+    assert_eq!(
+        with(&|texture| (texture.filterMode, texture.flags) = (linear, 1)),
+        invalid,
+        "integers are not filtered"
+    );
     assert_eq!(with(&|texture| texture.flags = 0x100), invalid);
     assert_eq!(with(&|texture| texture.flags = 0x10), Err(CUresult::CUDA_ERROR_NOT_SUPPORTED), "sRGB");
     let mut levels = of_array(image);
@@ -413,7 +435,8 @@ fn kernels_write_to_arrays() {
 #[test]
 fn what_is_outside_of_a_surface_ends_the_launch() {
     if !is_child() {
-        let told = in_child("textures::what_is_outside_of_a_surface_ends_the_launch", &[("POLYLOOM_GPU_SANITIZE", "all")]);
+        let told =
+            in_child("textures::what_is_outside_of_a_surface_ends_the_launch", &[("POLYLOOM_GPU_SANITIZE", "all")]);
         assert!(told.contains("access outside of a surface in kernel `put`: 4 bytes at byte 0 of row 2"), "{told}");
         return;
     }

@@ -123,7 +123,9 @@ fn grids_synchronise_by_functions_of_the_run_time() {
     let launch = LaunchRequest { grid: [4, 1, 1], block: [64, 1, 1], cooperative: true, ..LaunchRequest::default() };
     let args = || vec![array(&[0u32; 256]), array(&[0u32; 1])];
     // Each thread reads what another block wrote, and overwrites it when all have read.
-    for launch in [launch, LaunchRequest { threads: 4, ..launch }, LaunchRequest { sanitize: Sanitizers::ALL, ..launch }] {
+    for launch in
+        [launch, LaunchRequest { threads: 4, ..launch }, LaunchRequest { sanitize: Sanitizers::ALL, ..launch }]
+    {
         let (out, _) = try_launch(&text(""), "k", args(), launch).unwrap_or_else(|fault| panic!("{fault}"));
         assert_eq!(values::<u32>(&out[0]), (0..256).rev().collect::<Vec<u32>>());
     }

@@ -1,7 +1,7 @@
 //! Surfaces: bytes that are read and written, what is outside, and races.
 
 use crate::texture::{ImageDevice, floats, format};
-use polyloom_ptx::{FindingKind, Sanitizers, TexelChannel, TexelFormat, TexelImage};
+use polyloom_ptx::{FindingKind, LaunchRequest, Module, Sanitizers, TexelChannel, TexelFormat, TexelImage};
 
 const FLOAT: TexelFormat = TexelFormat { channel: TexelChannel::F32, n_channels: 1 };
 
@@ -106,7 +106,10 @@ fn outside_of_a_surface() {
     let two = "suld.b.2d.v2.b32.clamp {%f0, %f1}, [%rd0, {%c0, %c1}];";
     assert_eq!(device.run(two, object, &[at(16, 0, 0)])[0], [1f32.to_bits(), 2f32.to_bits(), 0, 0]);
     for (line, what) in [
-        ("suld.b.2d.b32.trap %f0, [%rd0, {%c0, %c1}];", "4 bytes at byte 12 of row 0 of a surface of 3 by 1 texels of 4 bytes"),
+        (
+            "suld.b.2d.b32.trap %f0, [%rd0, {%c0, %c1}];",
+            "4 bytes at byte 12 of row 0 of a surface of 3 by 1 texels of 4 bytes",
+        ),
         ("sust.b.2d.v2.b32.trap [%rd0, {%c0, %c1}], {%f0, %f0};", "8 bytes at byte 8 of row 0"),
     ] {
         let x = if line.starts_with("suld") { 12 } else { 8 };
@@ -170,11 +173,46 @@ fn handles_that_are_of_no_surface() {
 fn threads_name_different_surfaces() {
     let device = ImageDevice::new();
     let memory = device.simulator.memory();
-    let images = [[1.0, 2.0], [3.0, 4.0]].map(|texels| device.array(TexelImage::array(FLOAT, &[2], None), &floats(&texels)));
+    let images =
+        [[1.0, 2.0], [3.0, 4.0]].map(|texels| device.array(TexelImage::array(FLOAT, &[2], None), &floats(&texels)));
     let objects = images.map(|image| memory.create_surface(image).expect("it is a surface"));
     let line = "setp.ne.u32 %q0, %c2, 0;\n@%q0 mov.b64 %rd0, {%c2, %c3};\nsuld.b.1d.b32.trap %f0, [%rd0, {%c0}];";
     let second = [objects[1] as u32, (objects[1] >> 32) as u32];
     let places = [[0, 0, 0, 0], [4, 0, second[0], second[1]], [4, 0, 0, 0]];
     let found: Vec<f32> = device.run(line, objects[0], &places).iter().map(|row| f32::from_bits(row[0])).collect();
     assert_eq!(found, [1.0, 4.0, 2.0]);
+}
+
+/// Surfaces as NVRTC compiles them (`ptx/nvrtc_textures.cu`, for compute_80).
+#[test]
+fn surfaces_of_cuda_programs() {
+    let device = ImageDevice::new();
+    let memory = device.simulator.memory();
+    let numbers: Vec<f32> = (1..=24).map(|number| number as f32).collect();
+    let shapes: [(&[u32], Option<u32>); 5] =
+        [(&[4], None), (&[3, 2], None), (&[3, 2, 2], None), (&[3], Some(2)), (&[3, 2], Some(2))];
+    let images = shapes.map(|(extents, layers)| {
+        let n = extents.iter().product::<u32>() * layers.unwrap_or(1);
+        device.array(TexelImage::array(FLOAT, extents, layers), &floats(&numbers[..n as usize]))
+    });
+    let objects = images.map(|image| memory.create_surface(image).expect("it is a surface"));
+    let params = objects.map(|object| object.to_le_bytes().to_vec());
+    let loaded = device
+        .simulator
+        .load(&Module::parse(include_str!("ptx/nvrtc_textures.ptx")).expect("it parses"))
+        .expect("it loads");
+    let kernel = loaded.kernel("surfaces").unwrap_or_else(|errors| panic!("{errors:#?}"));
+    // More threads and blocks than there are texels along each axis.
+    let launch = LaunchRequest {
+        grid: [3, 3, 1],
+        block: [32, 1, 1],
+        params: &params,
+        sanitize: Sanitizers { uninitialised: true, ..Sanitizers::DEFAULT },
+        ..LaunchRequest::default()
+    };
+    kernel.launch(&launch).unwrap_or_else(|fault| panic!("{fault}"));
+    for image in images {
+        let expected: Vec<f32> = (1..).map(|number| 2.0 * number as f32).take(device.bytes(&image).len() / 4).collect();
+        assert_eq!(device.bytes(&image), floats(&expected), "{image:?}");
+    }
 }

@@ -71,7 +71,8 @@ impl ImageDevice {
         let kernel = loaded.kernel("k").unwrap_or_else(|errors| panic!("{errors:#?}"));
         let memory = self.simulator.memory();
         let words: Vec<u8> = at.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
-        let [places, out] = [memory.alloc(words.len(), 16), memory.alloc(words.len(), 16)].map(|made| made.expect("memory"));
+        let [places, out] =
+            [memory.alloc(words.len(), 16), memory.alloc(words.len(), 16)].map(|made| made.expect("memory"));
         memory.write(places, &words).expect("inside");
         let params = [object, places, out].map(|value| value.to_le_bytes().to_vec());
         let block = [at.len() as u32, 1, 1];
@@ -121,12 +122,8 @@ fn the_nearest_texel_is_the_one_that_coordinates_are_in() {
     let device = ImageDevice::new();
     let image = device.array(TexelImage::array(FLOAT, &[4], None), &floats(&[10.0, 20.0, 30.0, 40.0]));
     let fetch = |addressing, is_normalized, at: &[f32]| {
-        let texture = Texture {
-            addressing: [addressing; 3],
-            is_normalized,
-            border: [7.0, 0.0, 0.0, 0.0],
-            ..Texture::new(image)
-        };
+        let texture =
+            Texture { addressing: [addressing; 3], is_normalized, border: [7.0, 0.0, 0.0, 0.0], ..Texture::new(image) };
         device.first(TEX_1D, texture, &at.iter().map(std::slice::from_ref).collect::<Vec<_>>())
     };
     use TextureAddressing::{Border, Clamp, Mirror, Wrap};
@@ -252,7 +249,8 @@ fn random_fetches_are_as_the_guide_has_them() {
         let texels: Vec<f32> = random(n_texels, 3).into_iter().map(|bits| unit(bits) * 16.0 - 8.0).collect();
         let image = device.array(TexelImage::array(FLOAT, &extents, None), &floats(&texels));
         let wide: Vec<f64> = texels.iter().map(|texel| f64::from(*texel)).collect();
-        let all = [TextureAddressing::Wrap, TextureAddressing::Clamp, TextureAddressing::Mirror, TextureAddressing::Border];
+        let all =
+            [TextureAddressing::Wrap, TextureAddressing::Clamp, TextureAddressing::Mirror, TextureAddressing::Border];
         for (case, seeds) in random(64, 5).chunks(2).enumerate() {
             let texture = Texture {
                 addressing: [0, 1, 2].map(|axis| all[(seeds[0] >> (2 * axis) & 3) as usize]),
@@ -296,7 +294,8 @@ fn texels_of_all_formats() {
     assert_eq!(fetch(U32, 2, false, &[1, 0, 0, 0x80, 5, 0, 0, 0]), [[0x8000_0001, 5, 0, 1]]);
     assert_eq!(fetch(S32, 1, false, &[0xff, 0xff, 0xff, 0xff]), [[u32::MAX, 0, 0, 1]]);
     // As fractions of the largest; those of 32 bits are read as they are nevertheless.
-    let fraction = |channel, bytes: &[u8]| fetch(channel, 1, true, bytes).into_iter().map(|row| row.map(f32::from_bits));
+    let fraction =
+        |channel, bytes: &[u8]| fetch(channel, 1, true, bytes).into_iter().map(|row| row.map(f32::from_bits));
     assert!(fraction(U8, &[0, 51, 255]).eq([[0.0, 0.0, 0.0, 1.0], [0.2, 0.0, 0.0, 1.0], [1.0, 0.0, 0.0, 1.0]]));
     let firsts = |channel, bytes: &[u8]| fraction(channel, bytes).map(|row| row[0]).collect::<Vec<_>>();
     assert_eq!(firsts(S8, &[127, 0x81, 0x80, 0]), [1.0, -1.0, -1.0, 0.0]);
@@ -440,12 +439,18 @@ fn queries_tell_extents() {
     };
     let image = device.array(TexelImage::array(FLOAT, &[6, 5], Some(3)), &[0; 6 * 5 * 3 * 4]);
     let texture = device.texture(Texture { is_normalized: true, ..Texture::new(image) });
-    assert_eq!(device.run(&line(["width", "height", "depth", "array_size"], "txq"), texture, &[[0; 4]]), [[6, 5, 1, 3]]);
+    assert_eq!(
+        device.run(&line(["width", "height", "depth", "array_size"], "txq"), texture, &[[0; 4]]),
+        [[6, 5, 1, 3]]
+    );
     let more = line(["normalized_coords", "num_mipmap_levels", "num_samples", "width"], "txq");
     assert_eq!(device.run(&more, texture, &[[0; 4]]), [[1, 1, 1, 6]]);
     let cube = device.array(TexelImage::array(FLOAT, &[2, 3, 4], None), &[0; 96]);
     let surface = device.simulator.memory().create_surface(cube).expect("it is a surface");
-    assert_eq!(device.run(&line(["width", "height", "depth", "array_size"], "suq"), surface, &[[0; 4]]), [[2, 3, 4, 1]]);
+    assert_eq!(
+        device.run(&line(["width", "height", "depth", "array_size"], "suq"), surface, &[[0; 4]]),
+        [[2, 3, 4, 1]]
+    );
 }
 
 /// What a fetch of one thread at zero ends with.
@@ -461,7 +466,10 @@ fn handles_that_are_of_no_texture() {
     let image = device.array(TexelImage::array(FLOAT, &[4], None), &floats(&[1.0; 4]));
     let texture = device.texture(Texture::new(image));
     let (kind, text) = finding(&device, TEX_2D, texture);
-    assert!(kind == FindingKind::InvalidTexture && text.contains("is of 4 texels, and is given 2 coordinates"), "{text}");
+    assert!(
+        kind == FindingKind::InvalidTexture && text.contains("is of 4 texels, and is given 2 coordinates"),
+        "{text}"
+    );
     let (kind, text) = finding(&device, TEX_1D, 12);
     assert!(kind == FindingKind::InvalidTexture && text.contains("0xc is the handle of no texture"), "{text}");
     let surface = memory.create_surface(image).expect("it is a surface");
@@ -472,7 +480,10 @@ fn handles_that_are_of_no_texture() {
     // The memory of a texture may go before it does.
     memory.free(image.address).expect("it is there");
     let (kind, text) = finding(&device, TEX_1D, texture);
-    assert!(kind == FindingKind::OutOfBounds && text.contains(&format!("the texture 0x{texture:x}: 4 bytes")), "{text}");
+    assert!(
+        kind == FindingKind::OutOfBounds && text.contains(&format!("the texture 0x{texture:x}: 4 bytes")),
+        "{text}"
+    );
     memory.destroy_object(texture).expect("it is there");
     assert!(memory.destroy_object(texture).is_err());
     let (kind, _) = finding(&device, TEX_1D, texture);
@@ -504,4 +515,44 @@ fn objects_that_cannot_be_are_refused() {
     let rows = |address, pitch| Texture::new(TexelImage::rows(FLOAT, address, [4, 4], pitch)).fault();
     assert_eq!(rows(512, 16), None);
     assert!(rows(512, 12).is_some() && rows(512, 18).is_some() && rows(514, 16).is_some());
+}
+
+/// Textures as NVRTC compiles them (`ptx/nvrtc_textures.cu`, for compute_80).
+#[test]
+fn textures_of_cuda_programs() {
+    let device = ImageDevice::new();
+    let memory = device.simulator.memory();
+    let numbers: Vec<f32> = (0..16).map(|number| number as f32).collect();
+    let plain = memory.alloc(64, 512).expect("memory");
+    memory.write(plain, &floats(&numbers)).expect("inside");
+    let array = |extents: &[u32], n_layers: Option<u32>| {
+        let n = extents.iter().product::<u32>() * n_layers.unwrap_or(1);
+        device.array(TexelImage::array(FLOAT, extents, n_layers), &floats(&numbers[..n as usize]))
+    };
+    let linear = |image| Texture { filter: TextureFilter::Linear, ..Texture::new(image) };
+    let bytes = device.array(TexelImage::array(format(TexelChannel::U8, 4), &[2, 1], None), &[1, 2, 3, 4, 5, 6, 7, 8]);
+    let objects = [
+        Texture::new(TexelImage::linear(FLOAT, plain, 16)),
+        Texture::new(array(&[4], None)),
+        linear(array(&[2, 2], None)),
+        linear(array(&[2, 2, 2], None)),
+        Texture::new(array(&[4], Some(3))),
+        Texture::new(array(&[2, 2], Some(3))),
+        Texture::new(bytes),
+    ]
+    .map(|texture| device.texture(texture));
+    let out = memory.alloc(64, 4).expect("memory");
+    let params: Vec<Vec<u8>> = objects.iter().chain([&out]).map(|value| value.to_le_bytes().to_vec()).collect();
+    let text = include_str!("ptx/nvrtc_textures.ptx");
+    let loaded = device.simulator.load(&Module::parse(text).expect("it parses")).expect("it loads");
+    let kernel = loaded.kernel("textures").unwrap_or_else(|errors| panic!("{errors:#?}"));
+    let launch = LaunchRequest { params: &params, sanitize: Sanitizers::ALL, ..LaunchRequest::default() };
+    kernel.launch(&launch).unwrap_or_else(|fault| panic!("{fault}"));
+    let mut found = [0; 64];
+    memory.read(out, &mut found).expect("inside");
+    // Of the square's texels 0 to 3: a quarter of the way along x, half of it along y.
+    let square = 0.25 + 2.0 * 0.5;
+    let cube = 0.25 + 2.0 * 0.75 + 4.0 * 0.5;
+    let expected = [2.0, 1.0, square, cube, 9.0, 5.0, square, square, 2.0, 3.0, 1.0, 0.0, 5.0, 6.0, 7.0, 8.0];
+    assert_eq!(values::<f32>(&found), expected);
 }

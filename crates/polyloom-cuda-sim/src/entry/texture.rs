@@ -45,7 +45,10 @@ fn plain_image(driver: &Driver, resource: &ResourceDescription) -> Outcome<Texel
     let [address, _, size, height, pitch, ..] = resource.body;
     if !address.is_multiple_of(image_limit::ALIGN) {
         let align = image_limit::ALIGN;
-        return refuse(driver, &format!("a texture's memory begins at a multiple of {align} bytes, not at 0x{address:x}"));
+        return refuse(
+            driver,
+            &format!("a texture's memory begins at a multiple of {align} bytes, not at 0x{address:x}"),
+        );
     }
     if driver.memory.device.allocation_at(address).is_none() {
         return refuse(driver, &format!("a texture's memory is to begin at 0x{address:x}, where there is none"));

@@ -51,8 +51,8 @@ impl FunctionDecoder<'_> {
             (_, Some(operation)) => {
                 let known = match ty {
                     PtxType::B(32) => matches!(operation, "and" | "or"),
-                    PtxType::U(32) | PtxType::S(32) => matches!(operation, "add" | "min" | "max"),
-                    PtxType::U(64) => operation == "add",
+                    PtxType::U(_) | PtxType::S(32) => matches!(operation, "add" | "min" | "max"),
+                    PtxType::S(_) => matches!(operation, "min" | "max"),
                     _ => false,
                 };
                 match update(operation, ty).filter(|_| known) {

@@ -10,6 +10,9 @@ use crate::syntax::ast::PtxOperand;
 /// Axes and layers.
 type ImageShape = (usize, bool);
 
+/// A layer, and coordinates along each axis.
+type ImageCoordinates = (Option<SourceOperand<u32>>, Vec<SourceOperand<u32>>);
+
 const SHAPES: &[(&str, ImageShape)] =
     &[("1d", (1, false)), ("2d", (2, false)), ("3d", (3, false)), ("a1d", (1, true)), ("a2d", (2, true))];
 /// Shapes that PTX has and the simulator has not.
@@ -45,7 +48,9 @@ impl FunctionDecoder<'_> {
             (PtxType::F32 | PtxType::U(32) | PtxType::S(32), 4) => TextureResult::Words,
             (PtxType::F16, 4) => TextureResult::Halves,
             (PtxType::F16x2, 2) => TextureResult::HalfPairs,
-            _ => return line.error(format!("`{}` has no {count} results of `.{}`", line.instruction.opcode, ty.name())),
+            _ => {
+                return line.error(format!("`{}` has no {count} results of `.{}`", line.instruction.opcode, ty.name()));
+            }
         };
         if !matches!(coordinate, PtxType::F32 | PtxType::S(32)) || gathers.is_some() && coordinate != PtxType::F32 {
             return line.mods.no_type(coordinate);
@@ -53,6 +58,14 @@ impl FunctionDecoder<'_> {
         let least = 2 + n_level;
         line.check(least, least + 2)?;
         let all = &line.instruction.operands;
+        // A level, or gradients along each axis. They say nothing of an image that has one level.
+        for given in &all[2..least] {
+            let (elements, wanted) = (self.elements(given), if n_level == 1 { 1 } else { shape.0.next_power_of_two() });
+            if elements.len() != wanted {
+                return line.error(format!("{wanted} numbers are wanted, not {}", elements.len()));
+            }
+            elements.iter().try_for_each(|each| self.image_word(each, coordinate).map(|_| ()))?;
+        }
         let mut offsets = Vec::new();
         for extra in &all[least..] {
             if !matches!(extra, PtxOperand::Vector(_)) || !offsets.is_empty() {
@@ -68,9 +81,6 @@ impl FunctionDecoder<'_> {
         let written = self.elements(written);
         if written.len() != count {
             return line.error(format!("{count} registers are written, not {}", written.len()));
-        }
-        for each in &written {
-            self.check_type(each, ty)?;
         }
         let destinations = written.iter().map(|each| self.destination(each, ty.bits())).collect::<Decoded<_>>()?;
         let has_integers = coordinate == PtxType::S(32);
@@ -131,24 +141,29 @@ impl FunctionDecoder<'_> {
         }
     }
 
-    /// A layer and coordinates. Of three axes, or a layer and two, there are four elements, of which the last is none.
+    /// A layer and coordinates. Vectors have one, two or four elements; those at the end that are not needed are none.
     fn coordinates(
         &mut self,
         line: &InstructionLine<'_>,
         elements: &[PtxOperand],
         (n_axes, is_layered): ImageShape,
         ty: PtxType,
-    ) -> Decoded<(Option<SourceOperand<u32>>, Vec<SourceOperand<u32>>)> {
+    ) -> Decoded<ImageCoordinates> {
         let n_used = n_axes + usize::from(is_layered);
         let n_elements = n_used.next_power_of_two();
-        if elements.len() != n_elements {
+        if !matches!(elements.len(), 1 | 2 | 4) || elements.len() < n_elements {
             return line.error(format!("{n_elements} coordinates are wanted, not {}", elements.len()));
         }
         let (layer, rest) = match is_layered {
-            true => (Some(self.source(&elements[0], PtxType::U(32))?), &elements[1..n_used]),
+            true => (Some(self.image_word(&elements[0], PtxType::U(32))?), &elements[1..n_used]),
             false => (None, &elements[..n_used]),
         };
-        Ok((layer, rest.iter().map(|each| self.source(each, ty)).collect::<Decoded<_>>()?))
+        Ok((layer, rest.iter().map(|each| self.image_word(each, ty)).collect::<Decoded<_>>()?))
+    }
+
+    /// A coordinate or the like: a register of 32 bits of any type, or a constant of the instruction's.
+    fn image_word(&mut self, operand: &PtxOperand, ty: PtxType) -> Decoded<SourceOperand<u32>> {
+        self.source(operand, if matches!(operand, PtxOperand::Name(_)) { PtxType::B(32) } else { ty })
     }
 }
 

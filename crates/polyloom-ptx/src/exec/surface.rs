@@ -72,7 +72,8 @@ impl WarpRun {
             let mut place = places[lane];
             if place[0] % n_bytes != 0 {
                 if context.launch.sanitize.alignment {
-                    let message = format!("byte {} of a row is no multiple of {n_bytes}, the size of the access", place[0]);
+                    let message =
+                        format!("byte {} of a row is no multiple of {n_bytes}, the size of the access", place[0]);
                     return Err(self.finding(context, block, inst, FindingKind::Misaligned, &message, 1 << lane));
                 }
                 place[0] -= place[0].rem_euclid(n_bytes);

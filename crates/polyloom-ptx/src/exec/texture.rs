@@ -51,9 +51,8 @@ impl WarpRun {
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
         let objects = *fetch.place.object.get(&self.registers);
-        let values = |sources: &[SourceOperand<u32>]| {
-            sources.iter().map(|each| *each.get(&self.registers)).collect::<Vec<_>>()
-        };
+        let values =
+            |sources: &[SourceOperand<u32>]| sources.iter().map(|each| *each.get(&self.registers)).collect::<Vec<_>>();
         let places = LanePlaces {
             coordinates: values(&fetch.place.coordinates),
             offsets: values(&fetch.offsets),
@@ -131,8 +130,10 @@ impl WarpRun {
             return Ok(());
         }
         let layers = if is_layered { " and a layer" } else { "" };
-        let message =
-            format!("the object 0x{object:x} is of {} texels, and is given {n_axes} coordinates{layers}", image.shape());
+        let message = format!(
+            "the object 0x{object:x} is of {} texels, and is given {n_axes} coordinates{layers}",
+            image.shape()
+        );
         Err(self.finding(context, block, inst, FindingKind::InvalidTexture, &message, lanes))
     }
 

@@ -46,7 +46,8 @@ impl Texture {
             return self.one(axis, whole(texels.floor()) + i64::from(offset));
         }
         let fixed = whole(((texels - 0.5) * f64::from(WHOLE)).round_ties_even());
-        let (first, second) = (fixed.div_euclid(WHOLE.into()) + i64::from(offset), fixed.rem_euclid(WHOLE.into()) as u32);
+        let (first, second) =
+            (fixed.div_euclid(WHOLE.into()) + i64::from(offset), fixed.rem_euclid(WHOLE.into()) as u32);
         AxisTaps { indices: [first, first + 1].map(|index| self.index(axis, index)), weights: [WHOLE - second, second] }
     }
 

@@ -177,7 +177,9 @@ impl TexelImage {
         match () {
             () if !matches!(n_channels, 1 | 2 | 4) => Some(format!("texels have 1, 2 or 4 channels, not {n_channels}")),
             () if !(1..=3).contains(&self.n_axes) => Some(format!("it has {} axes, not 1 to 3", self.n_axes)),
-            () if self.n_axes == 3 && self.n_layers.is_some() => Some("layers have one or two axes, not three".to_owned()),
+            () if self.n_axes == 3 && self.n_layers.is_some() => {
+                Some("layers have one or two axes, not three".to_owned())
+            }
             () if self.extents.contains(&0) || self.n_layers == Some(0) => Some("it has no texels".to_owned()),
             () if !self.address.is_multiple_of(texel) => {
                 Some(format!("its address, 0x{:x}, is no multiple of {texel}, the bytes of a texel", self.address))

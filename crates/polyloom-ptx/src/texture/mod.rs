@@ -89,7 +89,8 @@ impl Texture {
     /// Says what is wrong with it.
     pub fn fault(&self) -> Option<String> {
         let is_filtered = self.filter == TextureFilter::Linear && !self.image.is_linear;
-        let complaint = "its filter is linear and its texels are integers, which are not read as fractions of the largest";
+        let complaint =
+            "its filter is linear and its texels are integers, which are not read as fractions of the largest";
         self.image.fault().or_else(|| (is_filtered && !self.gives_floats()).then(|| complaint.to_owned()))
     }
 
