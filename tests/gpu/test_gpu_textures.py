@@ -182,7 +182,7 @@ def test_fetches_follow_the_guide(driver, is_simulated, modes, is_linear, normal
     steps = random.integers(-512, 1024, (200, 2)) + 0.3
     at = (steps / 512).astype(np.float32) if normalized else (steps / 512 * [7, 5]).astype(np.float32)
     out = loom.zeros(200)
-    loom.GpuModule(KERNELS).kernel("sample").launch(2, 128, [np.uint64(texture), loom.array(at), out, 200])
+    loom.GpuModule(KERNELS).kernel("sample").launch(2, 128, [np.uint64(texture), loom.array(at), out, np.uint32(200)])
     expected = [sampled(values, float(x), float(y), modes, is_linear, normalized) for x, y in at]
     # A GPU may round weights in another way where a coordinate is nearly between two of them.
     near = 2e-6 if is_simulated("cuda:0") or not is_linear else 2 / 256 * 2

@@ -105,8 +105,7 @@ fn grids_synchronise_by_functions_of_the_run_time() {
     let text = |functions: &str| {
         format!(
             ".version 8.0\n.target sm_80\n.address_size 64\n\
-             .extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 scope);\n\
-             .extern .func (.param .b32 r) cudaCGSynchronize(.param .b64 handle, .param .b32 flags);\n{functions}\n\
+             {functions}\n\
              .visible .entry k(.param .u64 out, .param .u64 total) {{\n\
              .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .pred %p;\n.param .b32 s; .param .b64 h; .param .b32 f; .param .b32 e;\n\
              ld.param.u64 %rd0, [out]; ld.param.u64 %rd1, [total];\n\
@@ -120,16 +119,19 @@ fn grids_synchronise_by_functions_of_the_run_time() {
              add.u32 %r7, %r7, %r5; st.global.u32 [%rd3], %r7;\nret;\n}}\n"
         )
     };
+    let declared = ".extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 scope);\n\
+                    .extern .func (.param .b32 r) cudaCGSynchronize(.param .b64 handle, .param .b32 flags);";
     let launch = LaunchRequest { grid: [4, 1, 1], block: [64, 1, 1], cooperative: true, ..LaunchRequest::default() };
     let args = || vec![array(&[0u32; 256]), array(&[0u32; 1])];
     // Each thread reads what another block wrote, and overwrites it when all have read.
     for launch in
         [launch, LaunchRequest { threads: 4, ..launch }, LaunchRequest { sanitize: Sanitizers::ALL, ..launch }]
     {
-        let (out, _) = try_launch(&text(""), "k", args(), launch).unwrap_or_else(|fault| panic!("{fault}"));
+        let (out, _) = try_launch(&text(declared), "k", args(), launch).unwrap_or_else(|fault| panic!("{fault}"));
         assert_eq!(values::<u32>(&out[0]), (0..256).rev().collect::<Vec<u32>>());
     }
-    let fault = try_launch(&text(""), "k", args(), LaunchRequest { cooperative: false, ..launch }).expect_err("a trap");
+    let fault =
+        try_launch(&text(declared), "k", args(), LaunchRequest { cooperative: false, ..launch }).expect_err("a trap");
     let message = fault.findings[0].to_string();
     assert!(message.contains("cudadevrt:27: trap") && message.contains("launch it as one"), "{message}");
     // A module may have such functions of its own.

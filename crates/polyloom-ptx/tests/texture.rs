@@ -1,7 +1,7 @@
 //! Textures: values worked out by hand, and random fetches against the formulas of the CUDA C++ Programming Guide
 //! ("Texture Fetching"), written out for one texel at a time.
 
-use crate::device::values;
+use crate::device::{dump, values};
 use crate::instructions::random;
 use polyloom_ptx::{
     Fault, FindingKind, LaunchRequest, Module, Sanitizers, Simulator, TexelChannel, TexelFormat, TexelImage, Texture,
@@ -67,6 +67,7 @@ impl ImageDevice {
         at: &[[u32; 4]],
         sanitize: Sanitizers,
     ) -> Result<Vec<[u32; 4]>, Box<Fault>> {
+        dump(&kernel(line));
         let loaded = self.simulator.load(&Module::parse(&kernel(line)).expect("it parses")).expect("it loads");
         let kernel = loaded.kernel("k").unwrap_or_else(|errors| panic!("{errors:#?}"));
         let memory = self.simulator.memory();
