@@ -65,6 +65,38 @@ fn names_that_the_driver_lacks_are_there_and_say_so() {
     }
 }
 
+/// Programs that open the library themselves may ask for names without a version, which it has had from its first days.
+#[test]
+fn first_versions_have_their_names() {
+    start();
+    let names = [
+        "cuCtxDestroy",
+        "cuCtxPushCurrent",
+        "cuCtxPopCurrent",
+        "cuDevicePrimaryCtxRelease",
+        "cuDevicePrimaryCtxReset",
+        "cuDevicePrimaryCtxSetFlags",
+        "cuEventDestroy",
+        "cuGraphInstantiate",
+        "cuLinkCreate",
+        "cuLinkAddData",
+        "cuLinkAddFile",
+        "cuMemHostRegister",
+        "cuStreamDestroy",
+    ];
+    for name in names {
+        // SAFETY: the symbol is only looked at.
+        assert!(unsafe { library().get::<*const c_void>(name.as_bytes()) }.is_ok(), "{name}");
+    }
+    let event = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).unwrap();
+    // SAFETY: the function has this type, and the event is destroyed once.
+    unsafe {
+        let destroy = library().get::<unsafe extern "C" fn(sys::CUevent) -> CUresult>(b"cuEventDestroy").unwrap();
+        assert_eq!(destroy(event), CUresult::CUDA_SUCCESS);
+        assert_eq!(destroy(event), CUresult::CUDA_ERROR_INVALID_HANDLE);
+    }
+}
+
 #[test]
 fn functions_are_found_by_name_and_version() {
     start();
