@@ -122,7 +122,9 @@ class Driver:
 
     def texture(self, resource, modes=(CLAMP, CLAMP), is_linear=False, is_normalized=False):
         flags = 2 if is_normalized else 0
-        texture = struct.pack("3IIIIIfff4f12i", *modes, CLAMP, int(is_linear), flags, 0, 0, 0, 0, 0, *[0.0] * 4, *[0] * 12)
+        texture = struct.pack(
+            "3IIIIIfff4f12i", *modes, CLAMP, int(is_linear), flags, 0, 0, 0, 0, 0, *[0.0] * 4, *[0] * 12
+        )
         return self.made("cuTexObjectCreate", resource, texture, None)
 
 
