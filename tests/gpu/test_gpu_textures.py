@@ -1,5 +1,5 @@
-"""Texture and surface objects, made by the driver's C interface, in kernels in PTX. What fetches give is compared with the
-formulas of the CUDA C++ Programming Guide ("Texture Fetching")."""
+"""Texture and surface objects, made by the driver's C interface, in kernels in PTX. What fetches give is compared with
+the formulas of the CUDA C++ Programming Guide ("Texture Fetching")."""
 
 import ctypes
 import struct
@@ -122,9 +122,8 @@ class Driver:
 
     def texture(self, resource, modes=(CLAMP, CLAMP), is_linear=False, is_normalized=False):
         flags = 2 if is_normalized else 0
-        texture = struct.pack(
-            "3IIIIIfff4f12i", *modes, CLAMP, int(is_linear), flags, 0, 0, 0, 0, 0, *[0.0] * 4, *[0] * 12
-        )
+        how = (*modes, CLAMP, int(is_linear), flags)
+        texture = struct.pack("3IIIIIfff4f12i", *how, 0, 0, 0.0, 0.0, 0.0, *[0.0] * 4, *[0] * 12)
         return self.made("cuTexObjectCreate", resource, texture, None)
 
 
@@ -142,7 +141,7 @@ def driver(cuda):
 def texel(values, x, y, modes, normalized):
     """The texel at indices that may be beyond the image; zero at a border."""
     place = []
-    for index, n, mode in zip((y, x), values.shape, reversed(modes)):
+    for index, n, mode in zip((y, x), values.shape, reversed(modes), strict=True):
         if mode in (WRAP, MIRROR) and not normalized:
             mode = CLAMP
         if mode == WRAP:

@@ -1,4 +1,4 @@
-"""Workloads over Quadrants' public API, against NumPy. Quadrants compiles its kernels to PTX with an LLVM of its own."""
+"""Workloads over Quadrants' public API, against NumPy. It compiles its kernels to PTX with an LLVM of its own."""
 
 import numpy as np
 import quadrants as qd

@@ -135,9 +135,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", required=True, help="the interpreter that has the programs' packages")
     parser.add_argument("--write", type=Path, help="the page to write")
-    parser.add_argument(
-        "--only", nargs="*", default=["triton", "hopper", "race", "tinygrad", "tiny", "quadrants", "cudarc", "numba"]
-    )
+    programs = ["triton", "hopper", "race", "tinygrad", "tiny", "quadrants", "cudarc", "numba"]
+    parser.add_argument("--only", nargs="*", default=programs)
     given = parser.parse_args()
     rows, problems = [], []
     with tempfile.TemporaryDirectory() as sources:
