@@ -6,8 +6,10 @@ It fails if a program fails that is not known to.
 """
 
 import argparse
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -20,21 +22,20 @@ HERE = Path(__file__).parent
 
 
 def run(python, arguments, sources, timeout=900, **variables):
-    """Runs a program: its output, the counts of its kernels, and what was found."""
+    """Runs a program in Python: its output, the counts of its kernels, and what was found."""
+    return run_command([python, "-W", "ignore", *arguments], HERE, sources, timeout, **variables)
+
+
+def run_command(command, place, sources, timeout=900, libraries=(), **variables):
+    """Runs a program in a folder, with folders of libraries of its own."""
     folder = tempfile.mkdtemp(dir=sources)
     report = Path(folder) / "report"
     environment = {**os.environ, **gpu.environment(folder), "POLYLOOM_GPU_REPORT": str(report), **variables}
     # The program's Python has other packages than this one.
     environment.pop("PYTHONPATH", None)
+    environment["LD_LIBRARY_PATH"] = os.pathsep.join([environment["LD_LIBRARY_PATH"], *map(str, libraries)])
     try:
-        done = subprocess.run(
-            [python, "-W", "ignore", *arguments],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            cwd=HERE,
-        )
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout, cwd=place)
         output, status = done.stdout + done.stderr, done.returncode
     except subprocess.TimeoutExpired as error:
         output, status = f"{error.stdout or ''}\nended after {timeout} s", 124
@@ -69,6 +70,46 @@ def tinygrad_source(python, folder):
     return next(Path(folder).glob("tinygrad-*/test/test_tiny.py"))
 
 
+CUDARC_EXAMPLES = [
+    "01-allocate",
+    "02-copy",
+    "03-launch-kernel",
+    "04-streams",
+    "05-device-repr",
+    "06-threading",
+    "09-constant-memory",
+    "10-function-attributes",
+    "12-context-config",
+    "matmul-kernel",
+    "nvrtc-compile",
+]
+
+
+def cudarc(python, sources):
+    """cudarc's own examples of one GPU that need the driver and NVRTC alone, built from its package."""
+    metadata = subprocess.run(
+        ["cargo", "metadata", "--format-version", "1"], cwd=HERE, capture_output=True, text=True, check=True
+    )
+    package = next(each for each in json.loads(metadata.stdout)["packages"] if each["name"] == "cudarc")
+    folder = Path(sources) / "cudarc"
+    shutil.copytree(Path(package["manifest_path"]).parent, folder)
+    features = "std,driver,nvrtc,cuda-13000,dynamic-loading"
+    build = ["cargo", "build", "--quiet", "--no-default-features", "--features", features, "--target-dir", "target"]
+    build += [part for name in CUDARC_EXAMPLES for part in ("--example", name)]
+    subprocess.run(build, cwd=folder, check=True)
+    find = "import importlib.util as u; print(u.find_spec('nvidia').submodule_search_locations[0])"
+    nvidia = subprocess.run([python, "-c", find], capture_output=True, text=True, check=True).stdout.strip()
+    libraries = [Path(nvidia) / "cu13" / "lib"]
+    failed, launches, instructions, findings = [], 0, 0, []
+    for name in CUDARC_EXAMPLES:
+        result = run_command(
+            [f"target/debug/examples/{name}"], folder, sources, libraries=libraries, POLYLOOM_GPU_SANITIZE="all"
+        )
+        failed += [f"cudarc {name}: {result[0][-2000:]}"] * (result[1] != 0)
+        launches, instructions, findings = launches + result[2], instructions + result[3], findings + result[4]
+    return failed, ("", 0, launches, instructions, findings)
+
+
 def numba(python, sources):
     """numba-cuda's own tests, a module at a time: how many ran, and which did not pass."""
     find = "import importlib.util as u; print(u.find_spec('numba_cuda').submodule_search_locations[0])"
@@ -94,7 +135,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", required=True, help="the interpreter that has the programs' packages")
     parser.add_argument("--write", type=Path, help="the page to write")
-    parser.add_argument("--only", nargs="*", default=["triton", "hopper", "race", "tinygrad", "tiny", "numba"])
+    programs = ["triton", "hopper", "race", "tinygrad", "tiny", "quadrants", "cudarc", "numba"]
+    parser.add_argument("--only", nargs="*", default=programs)
     given = parser.parse_args()
     rows, problems = [], []
     with tempfile.TemporaryDirectory() as sources:
@@ -133,6 +175,16 @@ def main():
             failed = int(found[1]) if (found := re.search(r"(\d+) failed", result[0])) else 0
             problems += [f"test_tiny: {result[0][-2000:]}"] * (result[1] != 0)
             rows.append(row("tinygrad 0.14, its own `test_tiny.py`", result, passed, failed, ""))
+        if "quadrants" in given.only:
+            result = program("quadrants_workloads.py")
+            passed, failed = checked(result[0])
+            problems += failed + [f"quadrants: {result[0][-2000:]}"] * (result[1] != 0) + result[4]
+            rows.append(row("Quadrants 1.3, workloads over its API", result, passed, len(failed), ""))
+        if "cudarc" in given.only:
+            failed, result = cudarc(given.python, sources)
+            problems += failed + result[4]
+            n_passed = len(CUDARC_EXAMPLES) - len(failed)
+            rows.append(row("cudarc 0.19, its own examples, all checks", result, n_passed, len(failed), ""))
         if "numba" in given.only:
             ran, wrong, launches, instructions = numba(given.python, sources)
             failed = sum(count for _, count in wrong)

@@ -65,7 +65,74 @@ pub(crate) struct Copy3DSide {
 pub(crate) mod memory_type {
     pub(crate) const HOST: u32 = 1;
     pub(crate) const DEVICE: u32 = 2;
+    pub(crate) const ARRAY: u32 = 3;
     pub(crate) const UNIFIED: u32 = 4;
+}
+
+/// `CUDA_ARRAY_DESCRIPTOR`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ArrayDescription {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) format: c_uint,
+    pub(crate) n_channels: c_uint,
+}
+
+/// `CUDA_ARRAY3D_DESCRIPTOR`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Array3dDescription {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) depth: usize,
+    pub(crate) format: c_uint,
+    pub(crate) n_channels: c_uint,
+    pub(crate) flags: c_uint,
+}
+
+/// `CUDA_RESOURCE_DESC`: the kind of memory of a texture or surface, and a union of 128 bytes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ResourceDescription {
+    pub(crate) kind: c_uint,
+    pub(crate) body: [u64; 16],
+    pub(crate) flags: c_uint,
+}
+
+/// Kinds of memory of textures.
+pub(crate) mod resource_kind {
+    pub(crate) const ARRAY: u32 = 0;
+    pub(crate) const MIPMAPPED_ARRAY: u32 = 1;
+    pub(crate) const LINEAR: u32 = 2;
+    pub(crate) const PITCH_2D: u32 = 3;
+}
+
+impl ResourceDescription {
+    /// The array, of a resource that is one.
+    pub(crate) fn array(&self) -> Handle {
+        self.body[0] as Handle
+    }
+
+    /// The number of the format and of the channels, of a resource that is plain memory.
+    pub(crate) fn format(&self) -> (c_uint, c_uint) {
+        (self.body[1] as c_uint, (self.body[1] >> 32) as c_uint)
+    }
+}
+
+/// `CUDA_TEXTURE_DESC`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct TextureDescription {
+    pub(crate) addressing: [c_uint; 3],
+    pub(crate) filter: c_uint,
+    pub(crate) flags: c_uint,
+    pub(crate) max_anisotropy: c_uint,
+    pub(crate) level_filter: c_uint,
+    pub(crate) level_bias: f32,
+    pub(crate) level_clamp: [f32; 2],
+    pub(crate) border: [f32; 4],
+    pub(crate) reserved: [c_int; 12],
 }
 
 /// `CUlaunchConfig`.
@@ -319,6 +386,10 @@ mod tests {
         same!(
             Copy2D = sys::CUDA_MEMCPY2D,
             Copy3D = sys::CUDA_MEMCPY3D,
+            ArrayDescription = sys::CUDA_ARRAY_DESCRIPTOR,
+            Array3dDescription = sys::CUDA_ARRAY3D_DESCRIPTOR,
+            ResourceDescription = sys::CUDA_RESOURCE_DESC,
+            TextureDescription = sys::CUDA_TEXTURE_DESC,
             LaunchConfiguration = sys::CUlaunchConfig,
             LaunchAttribute = sys::CUlaunchAttribute,
             KernelNodeParams = sys::CUDA_KERNEL_NODE_PARAMS_v2,
@@ -340,5 +411,12 @@ mod tests {
         );
         assert_eq!(std::mem::offset_of!(Copy3D, height), std::mem::offset_of!(sys::CUDA_MEMCPY3D, Height));
         assert_eq!(std::mem::offset_of!(NodeParams, body), 16);
+        let offsets =
+            [std::mem::offset_of!(ResourceDescription, body), std::mem::offset_of!(ResourceDescription, flags)];
+        let theirs =
+            [std::mem::offset_of!(sys::CUDA_RESOURCE_DESC, res), std::mem::offset_of!(sys::CUDA_RESOURCE_DESC, flags)];
+        assert_eq!(offsets, theirs);
+        let border = std::mem::offset_of!(sys::CUDA_TEXTURE_DESC, borderColor);
+        assert_eq!(std::mem::offset_of!(TextureDescription, border), border);
     }
 }

@@ -119,6 +119,7 @@ impl Context {
 
     /// Ends it: its memory, streams and modules with it.
     pub(crate) fn destroy(&self, driver: &Driver) {
+        crate::array::end_all_of(driver, self.handle);
         driver.memory.free_all_of(driver, self.handle);
         crate::module::IMAGES.remove_if(|image| image.context == self.handle);
         crate::module::FUNCTIONS.remove_if(|function| function.image.context == self.handle);

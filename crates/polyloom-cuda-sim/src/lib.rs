@@ -19,6 +19,7 @@
 #![deny(unsafe_code)]
 
 mod abi;
+mod array;
 mod call;
 mod configuration;
 mod context;

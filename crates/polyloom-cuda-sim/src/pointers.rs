@@ -130,6 +130,10 @@ impl<T> In<T> {
     pub(crate) fn at(address: usize) -> In<T> {
         In(std::ptr::with_exposed_provenance(address))
     }
+
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
 }
 
 /// A text that ends in a zero byte.

@@ -53,6 +53,12 @@ impl<T> Registry<T> {
         self.live().values().cloned().collect()
     }
 
+    /// The handles of those of which something is true.
+    pub(crate) fn handles_where(&self, is_wanted: impl Fn(&T) -> bool) -> Vec<Handle> {
+        let live = self.live();
+        live.iter().filter(|(_, object)| is_wanted(object)).map(|(handle, _)| *handle).collect()
+    }
+
     /// Forgets those of which something is true.
     pub(crate) fn remove_if(&self, is_gone: impl Fn(&T) -> bool) {
         self.live().retain(|_, object| !is_gone(object));

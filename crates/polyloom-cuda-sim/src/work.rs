@@ -1,6 +1,7 @@
 //! Things that a stream or a graph does: launches, copies, fills, calls of the host.
 
 use crate::abi::{Copy2D, Copy2DSide, Copy3D, Copy3DSide, DeviceAddress, memory_type};
+use crate::array::ARRAYS;
 use crate::driver::Driver;
 use crate::event::Event;
 use crate::graph::Conditional;
@@ -71,26 +72,30 @@ impl CopyWork {
     }
 
     pub(crate) fn of_2d(driver: &Driver, copy: &Copy2D) -> Outcome<CopyWork> {
-        let side = |side: &Copy2DSide| {
-            let Copy2DSide { x, y, memory_type, host, device, pitch, .. } = *side;
-            let offset = x + y * pitch;
-            let place = placed(driver, memory_type, host, device)?;
-            Ok(CopySide { place: place.moved(offset), pitch, plane: 0 })
-        };
         let &Copy2D { from, to, width, height } = copy;
-        if height > 1 && (from.pitch < width && from.pitch != 0 || to.pitch < width && to.pitch != 0) {
-            return Err(CudaError::INVALID_VALUE);
-        }
-        let dense = |mut side: CopySide| {
-            side.pitch = if side.pitch == 0 { width } else { side.pitch };
-            side
+        let side = |side: &Copy2DSide| {
+            let Copy2DSide { x, y, memory_type, host, device, array, pitch } = *side;
+            if memory_type == memory_type::ARRAY {
+                return ARRAYS.get(array)?.copy_side([x, y, 0], [width, height, 1]);
+            }
+            if height > 1 && pitch < width && pitch != 0 {
+                return Err(CudaError::INVALID_VALUE);
+            }
+            let place = placed(driver, memory_type, host, device)?.moved(x + y * pitch);
+            Ok(CopySide { place, pitch: if pitch == 0 { width } else { pitch }, plane: 0 })
         };
-        Ok(CopyWork { to: dense(side(&to)?), from: dense(side(&from)?), width, height, depth: 1 })
+        Ok(CopyWork { to: side(&to)?, from: side(&from)?, width, height, depth: 1 })
     }
 
     pub(crate) fn of_3d(driver: &Driver, copy: &Copy3D) -> Outcome<CopyWork> {
         let &Copy3D { from, to, width, height, depth } = copy;
         let side = |side: &Copy3DSide| {
+            if side.memory_type == memory_type::ARRAY {
+                if side.level != 0 {
+                    return Err(CudaError::INVALID_VALUE);
+                }
+                return ARRAYS.get(side.array)?.copy_side([side.x, side.y, side.z], [width, height, depth]);
+            }
             let pitch = if side.pitch == 0 { width } else { side.pitch };
             let plane = pitch * if side.height == 0 { height } else { side.height };
             let offset = side.x + side.y * pitch + side.z * plane;
@@ -120,8 +125,7 @@ fn placed(driver: &Driver, kind: u32, host: usize, device: DeviceAddress) -> Out
         memory_type::HOST => Ok(CopyPlace::Host(host)),
         memory_type::DEVICE => Ok(CopyPlace::Device(device)),
         memory_type::UNIFIED => Ok(driver.memory.place(device)),
-        // Arrays are memory of textures, of which there are none.
-        _ => Err(CudaError::NOT_SUPPORTED),
+        _ => Err(CudaError::INVALID_VALUE),
     }
 }
 

@@ -56,12 +56,44 @@ fn the_library_is_found_under_the_name_of_the_driver() {
 #[test]
 fn names_that_the_driver_lacks_are_there_and_say_so() {
     start();
-    // SAFETY: the function takes a description that it does not read.
-    let error = unsafe { sys::cuTexObjectDestroy(7) };
+    // SAFETY: the function does not read what it is given.
+    let error = unsafe { sys::cuMipmappedArrayDestroy(std::ptr::null_mut()) };
     assert_eq!(error, CUresult::CUDA_ERROR_NOT_SUPPORTED);
     for name in ["cuTensorMapEncodeTiled", "cuImportExternalMemory", "cuMulticastCreate", "cuGraphDebugDotPrint"] {
         // SAFETY: the symbol is only looked at.
         assert!(unsafe { library().get::<*const c_void>(name.as_bytes()) }.is_ok(), "{name}");
+    }
+}
+
+/// Programs that open the library themselves may ask for names without a version, which it has had from its first days.
+#[test]
+fn first_versions_have_their_names() {
+    start();
+    let names = [
+        "cuCtxDestroy",
+        "cuCtxPushCurrent",
+        "cuCtxPopCurrent",
+        "cuDevicePrimaryCtxRelease",
+        "cuDevicePrimaryCtxReset",
+        "cuDevicePrimaryCtxSetFlags",
+        "cuEventDestroy",
+        "cuGraphInstantiate",
+        "cuLinkCreate",
+        "cuLinkAddData",
+        "cuLinkAddFile",
+        "cuMemHostRegister",
+        "cuStreamDestroy",
+    ];
+    for name in names {
+        // SAFETY: the symbol is only looked at.
+        assert!(unsafe { library().get::<*const c_void>(name.as_bytes()) }.is_ok(), "{name}");
+    }
+    let event = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).unwrap();
+    // SAFETY: the function has this type, and the event is destroyed once.
+    unsafe {
+        let destroy = library().get::<unsafe extern "C" fn(sys::CUevent) -> CUresult>(b"cuEventDestroy").unwrap();
+        assert_eq!(destroy(event), CUresult::CUDA_SUCCESS);
+        assert_eq!(destroy(event), CUresult::CUDA_ERROR_INVALID_HANDLE);
     }
 }
 

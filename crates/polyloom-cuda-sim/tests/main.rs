@@ -8,4 +8,5 @@ mod memory;
 mod modules;
 mod sharing;
 mod streams;
+mod textures;
 mod virtual_memory;

@@ -21,6 +21,7 @@
 mod contents;
 mod counters;
 mod decode;
+mod device_runtime;
 mod error;
 mod exec;
 mod fat_binary;
@@ -32,6 +33,7 @@ mod report;
 mod sanitize;
 pub mod syntax;
 mod tensor_map;
+mod texture;
 
 pub use contents::ModuleContents;
 pub use counters::Counters;
@@ -48,3 +50,4 @@ pub use module::{
 pub use occupancy::{Limiter, MULTIPROCESSORS, Occupancy};
 pub use report::{AccessedMemory, CodeSite, Fault, Finding, FindingKind, Report, ThreadPlace};
 pub use tensor_map::{TENSOR_MAP_BYTES, TensorElement, TensorMap, TensorSwizzle};
+pub use texture::{TexelChannel, TexelFormat, TexelImage, Texture, TextureAddressing, TextureFilter};

@@ -334,7 +334,7 @@ impl Simulator {
     pub fn load(&self, module: &Module) -> Result<LoadedModule, LoadError> {
         let mut loaded = LoadedModule {
             inner: Arc::new(SimulatorState {
-                ast: Arc::clone(&module.ast),
+                ast: crate::device_runtime::completed(&module.ast),
                 memory: self.memory.clone(),
                 globals: GlobalAddresses::default(),
                 heap: Mutex::default(),

@@ -33,6 +33,10 @@ pub enum FindingKind {
     InvalidFree,
     /// A copy of a tile whose tensor map is none, or is of another tensor.
     InvalidTensorMap,
+    /// An instruction for textures or surfaces whose handle is of none, or of one of another shape.
+    InvalidTexture,
+    /// An access of a surface outside of it by an instruction that says `.trap`.
+    SurfaceBounds,
     /// Calls nested too deep.
     StackOverflow,
     /// A launch that the kernel or the device does not allow.
@@ -60,6 +64,8 @@ impl FindingKind {
             FindingKind::IllegalCall => "illegal call",
             FindingKind::InvalidFree => "invalid free",
             FindingKind::InvalidTensorMap => "invalid tensor map",
+            FindingKind::InvalidTexture => "invalid texture",
+            FindingKind::SurfaceBounds => "access outside of a surface",
             FindingKind::StackOverflow => "stack overflow",
             FindingKind::InvalidLaunch => "invalid launch",
             FindingKind::Interrupted => "interrupted",

@@ -46,6 +46,15 @@ pub(crate) fn module(text: &str) -> Module {
     Module::parse(text).unwrap_or_else(|errors| panic!("{errors:#?}"))
 }
 
+/// Writes a text for assembling elsewhere, which shows whether the texts of tests are PTX in others' eyes as well.
+pub(crate) fn dump(text: &str) {
+    if let Ok(folder) = std::env::var("POLYLOOM_PTX_DUMP") {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        std::fs::write(format!("{folder}/{:016x}.ptx", hasher.finish()), text).expect("the folder is writable");
+    }
+}
+
 /// Runs a kernel and gives its arrays, in order, and the report.
 pub(crate) fn try_launch(
     text: &str,
@@ -53,12 +62,7 @@ pub(crate) fn try_launch(
     args: Vec<Arg>,
     launch: LaunchRequest<'_>,
 ) -> Result<(Vec<Vec<u8>>, Report), Box<Fault>> {
-    // For assembling elsewhere, which shows whether the texts of tests are PTX in others' eyes as well.
-    if let Ok(folder) = std::env::var("POLYLOOM_PTX_DUMP") {
-        let mut hasher = DefaultHasher::new();
-        text.hash(&mut hasher);
-        std::fs::write(format!("{folder}/{:016x}.ptx", hasher.finish()), text).expect("the folder is writable");
-    }
+    dump(text);
     // On a device that runs what the module is for.
     let target = module(text).ast().target[0].trim_matches(|c: char| !c.is_ascii_digit()).parse();
     let launch = LaunchRequest { arch: launch.arch.max(target.expect("a number")), ..launch };

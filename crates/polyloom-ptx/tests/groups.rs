@@ -99,6 +99,48 @@ fn who_synchronises_the_grid_is_launched_cooperatively() {
     assert!(fault.findings[0].message.contains("a null pointer; the kernel asks for the workspace"), "{fault}");
 }
 
+/// Numba's compiler leaves the barrier of a grid to functions of CUDA's device run time.
+#[test]
+fn grids_synchronise_by_functions_of_the_run_time() {
+    let text = |functions: &str| {
+        format!(
+            ".version 8.0\n.target sm_80\n.address_size 64\n\
+             {functions}\n\
+             .visible .entry k(.param .u64 out, .param .u64 total) {{\n\
+             .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .pred %p;\n.param .b32 s; .param .b64 h; .param .b32 f; .param .b32 e;\n\
+             ld.param.u64 %rd0, [out]; ld.param.u64 %rd1, [total];\n\
+             mov.u32 %r0, %ctaid.x; mov.u32 %r1, %ntid.x; mov.u32 %r2, %tid.x; mad.lo.u32 %r0, %r0, %r1, %r2;\n\
+             mul.wide.u32 %rd2, %r0, 4; add.u64 %rd3, %rd0, %rd2;\nst.global.u32 [%rd3], %r0;\n\
+             mov.u32 %r3, 1; st.param.b32 [s], %r3; call.uni (h), cudaCGGetIntrinsicHandle, (s); ld.param.b64 %rd4, [h];\n\
+             mov.u32 %r4, 0; st.param.b64 [h], %rd4; st.param.b32 [f], %r4; call.uni (e), cudaCGSynchronize, (h, f);\n\
+             ld.param.b32 %r5, [e];\n\
+             sub.u32 %r6, 255, %r0; mul.wide.u32 %rd5, %r6, 4; add.u64 %rd6, %rd0, %rd5; ld.global.u32 %r7, [%rd6];\n\
+             st.param.b64 [h], %rd4; st.param.b32 [f], %r4; call.uni (e), cudaCGSynchronize, (h, f);\n\
+             add.u32 %r7, %r7, %r5; st.global.u32 [%rd3], %r7;\nret;\n}}\n"
+        )
+    };
+    let declared = ".extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 scope);\n\
+                    .extern .func (.param .b32 r) cudaCGSynchronize(.param .b64 handle, .param .b32 flags);";
+    let launch = LaunchRequest { grid: [4, 1, 1], block: [64, 1, 1], cooperative: true, ..LaunchRequest::default() };
+    let args = || vec![array(&[0u32; 256]), array(&[0u32; 1])];
+    // Each thread reads what another block wrote, and overwrites it when all have read.
+    for launch in
+        [launch, LaunchRequest { threads: 4, ..launch }, LaunchRequest { sanitize: Sanitizers::ALL, ..launch }]
+    {
+        let (out, _) = try_launch(&text(declared), "k", args(), launch).unwrap_or_else(|fault| panic!("{fault}"));
+        assert_eq!(values::<u32>(&out[0]), (0..256).rev().collect::<Vec<u32>>());
+    }
+    let fault =
+        try_launch(&text(declared), "k", args(), LaunchRequest { cooperative: false, ..launch }).expect_err("a trap");
+    let message = fault.findings[0].to_string();
+    assert!(message.contains("cudadevrt:27: trap") && message.contains("launch it as one"), "{message}");
+    // A module may have such functions of its own.
+    let own = ".func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 scope) { .reg .b64 %h; mov.u64 %h, 1; st.param.b64 [r], %h; ret; }\n\
+               .func (.param .b32 r) cudaCGSynchronize(.param .b64 handle, .param .b32 flags) { .reg .b32 %r; mov.u32 %r, 1000; st.param.b32 [r], %r; ret; }";
+    let (out, _) = try_launch(&text(own), "k", args(), launch).unwrap_or_else(|fault| panic!("{fault}"));
+    assert!(values::<u32>(&out[0])[255] >= 1000);
+}
+
 #[test]
 fn cooperative_launches_fit_the_multiprocessors() {
     let args = || vec![array(&[0u32; 1024]), array(&[0u32; 1])];

@@ -325,7 +325,8 @@ fn textures_are_no_obstacle() {
     assert_eq!(module(&printed).to_string(), printed);
     let loaded = Simulator::default().load(&module(&text("mov.u64 %rd1, t;\n"))).expect("it loads");
     let errors = loaded.kernel("k").err().expect("it uses a texture");
-    assert_eq!(errors[0].message, "`t` is of a texture, which the simulator has not");
+    let message = "`t` is a variable of a texture: the simulator has textures and surfaces by handles in registers";
+    assert_eq!(errors[0].message, message);
 }
 
 /// Functions have variables of their own, whatever their names.

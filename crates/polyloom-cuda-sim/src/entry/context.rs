@@ -72,17 +72,17 @@ entry_points! { CONTEXT:
         out.set(Context::retain_primary().handle)
     }
 
-    fn cuDevicePrimaryCtxRelease_v2(device: c_int) [driver] {
+    fn cuDevicePrimaryCtxRelease_v2(device: c_int) [driver] also "cuDevicePrimaryCtxRelease" {
         checked(device)?;
         release_primary(driver, false)
     }
 
-    fn cuDevicePrimaryCtxReset_v2(device: c_int) [driver] {
+    fn cuDevicePrimaryCtxReset_v2(device: c_int) [driver] also "cuDevicePrimaryCtxReset" {
         checked(device)?;
         release_primary(driver, true)
     }
 
-    fn cuDevicePrimaryCtxSetFlags_v2(device: c_int, flags: c_uint) [_driver] {
+    fn cuDevicePrimaryCtxSetFlags_v2(device: c_int, flags: c_uint) [_driver] also "cuDevicePrimaryCtxSetFlags" {
         checked(device)?;
         if let Some((context, _)) = &*crate::context::PRIMARY.lock().unwrap_or_else(PoisonError::into_inner) {
             *context.flags.lock().unwrap_or_else(PoisonError::into_inner) = flags;
@@ -111,7 +111,7 @@ entry_points! { CONTEXT:
         create(driver, out, flags, device)
     }
 
-    fn cuCtxDestroy_v2(handle: Handle) [driver] {
+    fn cuCtxDestroy_v2(handle: Handle) [driver] also "cuCtxDestroy" {
         let context = crate::context::CONTEXTS.get(handle).map_err(|_| CudaError::INVALID_CONTEXT)?;
         if context.is_primary {
             return Err(CudaError::INVALID_CONTEXT);
@@ -120,12 +120,12 @@ entry_points! { CONTEXT:
         Ok(())
     }
 
-    fn cuCtxPushCurrent_v2(handle: Handle) [_driver] {
+    fn cuCtxPushCurrent_v2(handle: Handle) [_driver] also "cuCtxPushCurrent" {
         context::push(crate::context::CONTEXTS.get(handle).map_err(|_| CudaError::INVALID_CONTEXT)?);
         Ok(())
     }
 
-    fn cuCtxPopCurrent_v2(out: Out<Handle>) [_driver] {
+    fn cuCtxPopCurrent_v2(out: Out<Handle>) [_driver] also "cuCtxPopCurrent" {
         out.set_if_wanted(context::pop()?.handle);
         Ok(())
     }

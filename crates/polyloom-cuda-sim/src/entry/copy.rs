@@ -12,7 +12,7 @@ use crate::work::{CopyWork, FillWork, Work};
 use std::ffi::{c_uchar, c_uint, c_ushort};
 
 /// Copies in the default stream, and waits.
-fn copy_now(driver: &Driver, context: &Context, copy: CopyWork) -> Outcome {
+pub(super) fn copy_now(driver: &Driver, context: &Context, copy: CopyWork) -> Outcome {
     let stream = Stream::of(context, 0)?;
     stream.submit(driver, Work::Copy(copy))?;
     driver.order.host_waited(&driver.order.clock(stream.id));
@@ -20,11 +20,11 @@ fn copy_now(driver: &Driver, context: &Context, copy: CopyWork) -> Outcome {
     Ok(())
 }
 
-fn copy_in(driver: &Driver, context: &Context, copy: CopyWork, stream: Handle) -> Outcome {
+pub(super) fn copy_in(driver: &Driver, context: &Context, copy: CopyWork, stream: Handle) -> Outcome {
     Stream::of(context, stream)?.submit(driver, Work::Copy(copy))
 }
 
-fn plain(to: CopyPlace, from: CopyPlace, n_bytes: usize) -> CopyWork {
+pub(super) fn plain(to: CopyPlace, from: CopyPlace, n_bytes: usize) -> CopyWork {
     CopyWork::plain(to, from, n_bytes)
 }
 

@@ -2,6 +2,7 @@
 
 use super::entry_points;
 use crate::abi::DeviceProperties;
+use crate::array::{image_limit, texel_format};
 use crate::configuration::Configuration;
 use crate::driver::Driver;
 use crate::pointers::{Out, Text};
@@ -39,7 +40,7 @@ fn attribute(configuration: &Configuration, number: c_uint) -> Outcome<c_int> {
         11 => c_int::MAX,
         12 | 82 => int(limits.registers),
         13 | 36 => CLOCK_KHZ,
-        14 | 30 => 512,
+        14 | 30 => image_limit::ALIGN as c_int,
         16 => int(MULTIPROCESSORS),
         // Overlapping copies, mapped host memory, concurrent kernels, unified addressing, priorities, caches.
         15 | 19 | 31 | 41 | 78..=80 => 1,
@@ -48,7 +49,19 @@ fn attribute(configuration: &Configuration, number: c_uint) -> Outcome<c_int> {
         38 => L2_BYTES,
         39 => int(limits.threads_per_multiprocessor),
         40 => 1,
-        51 => 32,
+        51 => image_limit::PITCH_ALIGN as c_int,
+        // The largest textures and surfaces, by their axes; those that are missing (of cubes, of several levels) have no extent.
+        21 | 22 | 56 | 70 => image_limit::AXIS as c_int,
+        23 | 57 => image_limit::ROWS as c_int,
+        24..=26 | 58..=60 => image_limit::AXIS_OF_3D as c_int,
+        27 | 28 | 42 | 45 | 46 | 55 | 61 | 63 | 64 => image_limit::AXIS_OF_LAYER as c_int,
+        29 | 43 | 62 | 65 => image_limit::LAYERS as c_int,
+        44 => 1,
+        47 | 48 => image_limit::AXIS_OF_3D as c_int / 2,
+        49 => image_limit::AXIS_OF_3D as c_int * 2,
+        69 => image_limit::LINEAR as c_int,
+        71 => image_limit::PITCHED_ROWS as c_int,
+        72 => image_limit::PITCH as c_int,
         75 => int((arch.number() / 10).into()),
         76 => int((arch.number() % 10).into()),
         81 => int(limits.multiprocessor_shared_bytes),
@@ -67,7 +80,7 @@ fn attribute(configuration: &Configuration, number: c_uint) -> Outcome<c_int> {
         120 | 127 => (arch.number() >= 90).into(),
         131 | 134 => -1,
         0 | 162.. => return Err(CudaError::INVALID_VALUE),
-        // Textures, other systems and other devices.
+        // Other systems and other devices.
         _ => 0,
     })
 }
@@ -132,6 +145,17 @@ entry_points! { DEVICE:
             clock_khz: get(13)?,
             texture_align: get(14)?,
         })
+    }
+
+    fn cuDeviceGetTexture1DLinearMaxWidth(
+        n_texels: Out<usize>,
+        format: c_uint,
+        n_channels: c_uint,
+        device: c_int,
+    ) [driver] {
+        checked(device)?;
+        texel_format(driver, format, n_channels)?;
+        n_texels.set(image_limit::LINEAR)
     }
 
     fn cuDeviceGetPCIBusId(text: Out<c_char>, room: c_int, device: c_int) [_driver] {

@@ -567,7 +567,7 @@ entry_points! { GRAPH:
         error_node: Out<Handle>,
         _log: Out<c_char>,
         _room: usize,
-    ) [_driver] {
+    ) [_driver] also "cuGraphInstantiate" {
         error_node.set_if_wanted(0);
         instantiate(out, graph, 0)
     }

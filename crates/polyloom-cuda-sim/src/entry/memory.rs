@@ -171,7 +171,7 @@ entry_points! { MEMORY:
         driver.memory.free(driver, address as u64, |kind| kind == BlockKind::Pinned).map(|_| ())
     }
 
-    fn cuMemHostRegister_v2(address: usize, n_bytes: usize, flags: c_uint) [driver, context] {
+    fn cuMemHostRegister_v2(address: usize, n_bytes: usize, flags: c_uint) [driver, context] also "cuMemHostRegister" {
         driver.memory.register(context.handle, address, n_bytes, flags)
     }
 

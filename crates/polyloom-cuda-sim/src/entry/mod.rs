@@ -4,10 +4,12 @@
 //! context and a device that is not lost, with `[driver]` that `cuInit` has been called, with `[]` nothing. The body gives
 //! an `Outcome`, whose error becomes the number that is returned. `and "_ptsz"` after the state, or `"_ptds"`, exports it under
 //! that name too, for programs that are compiled with `CUDA_API_PER_THREAD_DEFAULT_STREAM`: in such a call the default stream
-//! is the thread's own.
+//! is the thread's own. `also "name"` exports it under the name of an earlier version that takes the same, for programs that
+//! look names up without a version.
 
 #![expect(unsafe_code, reason = "entry points are exported under their own names")]
 
+mod array;
 mod context;
 mod copy;
 mod device;
@@ -20,6 +22,7 @@ mod module;
 mod stream;
 mod system;
 mod tensor_map;
+mod texture;
 mod unsupported;
 mod virtual_memory;
 
@@ -38,13 +41,15 @@ pub(crate) struct EntryPoint {
 /// Defines entry points, and a table of them.
 macro_rules! entry_points {
     ($table:ident: $(
-        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) [$($state:ident),*] $(and $suffix:literal)? $body:block
+        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) [$($state:ident),*] $(and $suffix:literal)? $(also $first:literal)? $body:block
     )*) => {
         $(
             #[unsafe(no_mangle)]
             extern "C" fn $name($($arg: $ty),*) -> $crate::status::CuResult {
                 entry_points!(@run stringify!($name), [$($state),*] $body)
             }
+
+            entry_points!(@first [$($first)?] $name($($arg: $ty),*));
         )*
 
         pub(super) const $table: &[super::EntryPoint] = &[$(super::EntryPoint {
@@ -52,6 +57,15 @@ macro_rules! entry_points {
             address: super::EntryAddress($name as *const ()),
             of_thread: entry_points!(@of_thread [$($suffix)?] $name($($arg: $ty),*)),
         },)*];
+    };
+    (@first [] $name:ident($($arg:ident: $ty:ty),*)) => {};
+    (@first [$first:literal] $name:ident($($arg:ident: $ty:ty),*)) => {
+        const _: () = {
+            #[unsafe(export_name = $first)]
+            extern "C" fn first($($arg: $ty),*) -> $crate::status::CuResult {
+                $name($($arg),*)
+            }
+        };
     };
     (@of_thread [] $name:ident($($arg:ident: $ty:ty),*)) => {
         None
@@ -80,6 +94,7 @@ pub(crate) use entry_points;
 /// All entry points by name, those that do nothing included.
 pub(crate) fn entry_point(name: &str) -> Option<EntryPoint> {
     let tables = [
+        array::ARRAY,
         context::CONTEXT,
         copy::COPY,
         device::DEVICE,
@@ -92,6 +107,7 @@ pub(crate) fn entry_point(name: &str) -> Option<EntryPoint> {
         stream::STREAM,
         system::SYSTEM,
         tensor_map::TENSOR_MAP,
+        texture::TEXTURE,
         unsupported::UNSUPPORTED,
         virtual_memory::VIRTUAL_MEMORY,
     ];

@@ -396,7 +396,7 @@ entry_points! { MODULE:
         crate::module::FUNCTIONS.get(function).map(|_| ())
     }
 
-    fn cuLinkCreate_v2(_n: c_uint, _numbers: In<c_uint>, _values: usize, out: Out<Handle>) [_driver] {
+    fn cuLinkCreate_v2(_n: c_uint, _numbers: In<c_uint>, _values: usize, out: Out<Handle>) [_driver] also "cuLinkCreate" {
         let handle = new_handle();
         crate::link::LINKS.insert(handle, Link::default());
         out.set(handle)
@@ -411,7 +411,7 @@ entry_points! { MODULE:
         _n: c_uint,
         _numbers: In<c_uint>,
         _values: usize,
-    ) [driver] {
+    ) [driver] also "cuLinkAddData" {
         if data == 0 {
             return Err(CudaError::INVALID_VALUE);
         }
@@ -425,7 +425,7 @@ entry_points! { MODULE:
         _n: c_uint,
         _numbers: In<c_uint>,
         _values: usize,
-    ) [driver] {
+    ) [driver] also "cuLinkAddFile" {
         let bytes = std::fs::read(path.get()?).map_err(|_| CudaError::FILE_NOT_FOUND)?;
         add_to_link(driver, link, kind, &bytes)
     }

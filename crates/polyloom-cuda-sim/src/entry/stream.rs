@@ -169,7 +169,7 @@ entry_points! { STREAM:
         create(&context, out, flags, priority)
     }
 
-    fn cuStreamDestroy_v2(stream: Handle) [_driver] {
+    fn cuStreamDestroy_v2(stream: Handle) [_driver] also "cuStreamDestroy" {
         if crate::stream::STREAMS.get(stream)?.is_default {
             return Err(CudaError::INVALID_HANDLE);
         }
@@ -357,7 +357,7 @@ entry_points! { STREAM:
         out.set(handle)
     }
 
-    fn cuEventDestroy_v2(event: Handle) [_driver] {
+    fn cuEventDestroy_v2(event: Handle) [_driver] also "cuEventDestroy" {
         crate::event::EVENTS.remove(event).map(|_| ())
     }
 

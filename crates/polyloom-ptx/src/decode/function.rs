@@ -192,9 +192,11 @@ pub(super) fn operand_names<'a>(operand: &'a PtxOperand, visit: &mut impl FnMut(
     match operand {
         PtxOperand::Name(name) | PtxOperand::Offset(name, _) | PtxOperand::Element { array: name, .. } => visit(name),
         PtxOperand::Vector(all) | PtxOperand::List(all) => all.iter().for_each(|each| operand_names(each, visit)),
-        PtxOperand::Address { base, .. } | PtxOperand::Not(base) | PtxOperand::Negative(base) => {
-            operand_names(base, visit)
+        PtxOperand::Address { base, more, .. } => {
+            operand_names(base, visit);
+            more.iter().for_each(|each| operand_names(each, visit));
         }
+        PtxOperand::Not(base) | PtxOperand::Negative(base) => operand_names(base, visit),
         PtxOperand::Pair(a, b) => {
             operand_names(a, visit);
             operand_names(b, visit);

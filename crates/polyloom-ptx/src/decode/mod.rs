@@ -28,9 +28,11 @@ mod pressure;
 mod product;
 mod special;
 mod stack;
+mod surface;
 mod symbol;
 mod sync;
 mod tensor;
+mod texture;
 pub(crate) mod types;
 mod unguarded;
 mod video;
@@ -114,6 +116,9 @@ impl function::FunctionDecoder<'_> {
             "wgmma" => self.warp_group(line),
             "cp" | "mbarrier" => self.copy(line),
             "alloca" | "stacksave" | "stackrestore" => self.stack(line),
+            "tex" | "tld4" => self.texture_fetch(line),
+            "txq" | "suq" => self.image_query(line),
+            "suld" | "sust" | "sured" => self.surface_access(line),
             opcode => line.error(format!("the simulator has no instruction `{opcode}`")),
         }
     }

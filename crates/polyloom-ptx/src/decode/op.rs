@@ -140,11 +140,12 @@ pub enum InstClass {
     Warp,
     Matrix,
     AsyncCopy,
+    Texture,
 }
 
 impl InstClass {
     /// All of them, in the order of reports.
-    pub const ALL: [InstClass; 23] = [
+    pub const ALL: [InstClass; 24] = [
         InstClass::Integer,
         InstClass::Half,
         InstClass::Float,
@@ -168,6 +169,7 @@ impl InstClass {
         InstClass::Warp,
         InstClass::Matrix,
         InstClass::AsyncCopy,
+        InstClass::Texture,
     ];
 
     /// Returns what reports call it.
@@ -196,6 +198,7 @@ impl InstClass {
             InstClass::Warp => "warp",
             InstClass::Matrix => "matrix",
             InstClass::AsyncCopy => "asynchronous copy",
+            InstClass::Texture => "texture",
         }
     }
 }
@@ -242,6 +245,9 @@ pub(crate) enum DecodedOp {
         only_reads: bool,
     },
     TensorCopy(Box<TensorCopy>),
+    TextureFetch(Box<TextureFetch>),
+    SurfaceAccess(Box<SurfaceAccess>),
+    ImageQuery(Box<ImageQuery>),
     WarpGroupProduct(Box<WarpGroupProduct>),
     /// `st.async` and `red.async`
     AsyncAccess(Box<AsyncAccess>),
@@ -611,6 +617,88 @@ pub(crate) struct TensorCopy {
     pub(crate) blocks: Option<SourceOperand<u32>>,
     /// Names what elements of the tensor are reduced by.
     pub(crate) reduction: Option<&'static str>,
+}
+
+/// Says which texel of a texture or surface an instruction is about, and of what shape that has to be.
+pub(crate) struct ImagePlace {
+    /// The handle of the texture or surface.
+    pub(crate) object: SourceOperand<u64>,
+    pub(crate) layer: Option<SourceOperand<u32>>,
+    /// Coordinates along each axis: floats, or integers.
+    pub(crate) coordinates: Vec<SourceOperand<u32>>,
+}
+
+/// `tex` and `tld4`.
+pub(crate) struct TextureFetch {
+    pub(crate) place: ImagePlace,
+    pub(crate) has_integers: bool,
+    /// Texels to add along each axis, if there are any.
+    pub(crate) offsets: Vec<SourceOperand<u32>>,
+    /// The channel of four texels that `tld4` gives.
+    pub(crate) gathers: Option<usize>,
+    pub(crate) result: TextureResult,
+    pub(crate) destinations: Vec<DestRegister>,
+    /// The predicate that tells that all texels are in memory.
+    pub(crate) resident: Slot,
+}
+
+/// Describes what registers get of the channels that a fetch gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TextureResult {
+    /// One each, as 32 bits.
+    Words,
+    /// One each, as a half if it is a float.
+    Halves,
+    /// Two each, as halves.
+    HalfPairs,
+}
+
+/// `suld`, `sust` and `sured`.
+pub(crate) struct SurfaceAccess {
+    /// The first coordinate counts bytes.
+    pub(crate) place: ImagePlace,
+    /// Bytes of each value.
+    pub(crate) size: u32,
+    pub(crate) outside: SurfaceOutside,
+    pub(crate) kind: SurfaceAccessKind,
+}
+
+pub(crate) enum SurfaceAccessKind {
+    Load(Vec<DestRegister>),
+    Store(Vec<AnySource>),
+    Update(AnySource, Update),
+}
+
+/// Describes what an access outside of a surface does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SurfaceOutside {
+    /// Ends the launch.
+    Trap,
+    /// Is to the nearest place inside.
+    Clamp,
+    /// Reads zero, or writes nothing.
+    Zero,
+}
+
+/// `txq` and `suq`.
+pub(crate) struct ImageQuery {
+    pub(crate) object: SourceOperand<u64>,
+    pub(crate) is_surface: bool,
+    pub(crate) query: ImageFact,
+    pub(crate) destination: DestRegister,
+}
+
+/// Describes what a query of a texture or surface asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ImageFact {
+    /// Texels along an axis.
+    Extent(usize),
+    /// Layers.
+    ArraySize,
+    /// Always one, because there are neither smaller versions of an image nor several samples of a texel.
+    One,
+    /// True if coordinates go from 0 to 1.
+    IsNormalized,
 }
 
 /// `wgmma.mma_async`: rows of A, of which a warp of the group has sixteen, times columns of B.

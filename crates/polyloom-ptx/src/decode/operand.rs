@@ -89,7 +89,9 @@ impl FunctionDecoder<'_> {
                     }
                     let opaque = |item: &ModuleItem| matches!(item, ModuleItem::Variable(each) if each.name == *name && is_opaque(each));
                     if self.ast.items.iter().any(opaque) {
-                        return self.operand_error(format!("`{name}` is of a texture, which the simulator has not"));
+                        return self.operand_error(format!(
+                            "`{name}` is a variable of a texture: the simulator has textures and surfaces by handles in registers"
+                        ));
                     }
                     self.operand_error(format!("`{name}` is not declared"))
                 }

@@ -116,6 +116,10 @@ const OF: &[(&[&str], &[&[PtxType]])] = &[
     (&["mov"], &[BITS, INTEGERS, FLOATS, &[PtxType::B(128), PtxType::Pred]]),
     (&["cvta"], &[&[PtxType::U(32), PtxType::U(64)]]),
     (&["selp", "slct"], &[BITS, INTEGERS, FLOATS]),
+    (&["suld", "sust"], &[&[PtxType::B(8)], BITS]),
+    (&["sured"], &[WIDE_INTEGERS, WIDE_BITS]),
+    (&["tex", "tld4"], &[WORDS, &[PtxType::F32, PtxType::F16, PtxType::F16x2]]),
+    (&["txq", "suq"], &[&[PtxType::B(32)]]),
     (&["ld", "ldu", "st"], &[BYTES, BITS, INTEGERS, FLOATS, &[PtxType::B(128)]]),
 ];
 

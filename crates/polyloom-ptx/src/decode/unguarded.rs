@@ -9,9 +9,10 @@ use super::function::{FunctionDecoder, operand_names};
 use crate::syntax::ast::{PtxInstruction, PtxOperand, Statement};
 
 /// Instructions whose first operand is no register that they write.
-const WRITE_NOTHING: &[&str] = &["st", "red", "bar", "barrier", "bra", "brx", "call", "ret", "exit", "cp", "mbarrier"];
+const WRITE_NOTHING: &[&str] =
+    &["st", "red", "sust", "sured", "bar", "barrier", "bra", "brx", "call", "ret", "exit", "cp", "mbarrier"];
 /// Those after which a value has got out: to memory, or to other lanes.
-const SINKS: &[&str] = &["st", "red", "atom", "ld", "shfl", "redux", "call"];
+const SINKS: &[&str] = &["st", "red", "sust", "sured", "atom", "ld", "suld", "tex", "shfl", "redux", "call"];
 
 /// Number of statements that are looked at, so that what comes later is let pass.
 const LOOKED_AT: usize = 256;

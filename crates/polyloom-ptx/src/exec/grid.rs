@@ -16,6 +16,7 @@ use crate::memory::window::{self, RESERVED_SHARED};
 use crate::report::{AccessedMemory, CodeSite, Fault, Finding, FindingKind, Report, ThreadPlace};
 use crate::sanitize::cluster::ClusterChecks;
 use crate::sanitize::{BlockChecks, GlobalChecks};
+use crate::texture::ImageObjects;
 use crate::{LaunchProgress, LaunchRequest};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -39,6 +40,8 @@ pub(crate) struct GridContext<'a> {
     pub(crate) launch: &'a LaunchRequest<'a>,
     pub(crate) device: &'a DeviceMemory,
     pub(crate) memory: Vec<Arc<Allocation>>,
+    /// The textures and surfaces that there are.
+    pub(crate) objects: ImageObjects,
     pub(crate) parameters: MemoryRegion,
     /// Among `memory` what `malloc` gives, if the kernel calls it.
     pub(crate) heap: Option<usize>,
@@ -438,6 +441,7 @@ pub(crate) fn run(
         device,
         heap: memory.iter().position(|allocation| Some(allocation.address) == heap),
         memory,
+        objects: device.image_objects(),
         parameters,
         functions,
         warps: threads.div_ceil(32),

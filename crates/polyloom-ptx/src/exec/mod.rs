@@ -16,7 +16,9 @@ mod print;
 pub(crate) mod registers;
 mod special;
 mod stack;
+mod surface;
 mod tensor;
+mod texture;
 pub(crate) mod warp;
 mod warpgroup;
 

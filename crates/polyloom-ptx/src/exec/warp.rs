@@ -452,6 +452,18 @@ impl WarpRun {
                 self.tensor_copy(context, block, inst, copy, lanes)?;
                 Ok(PathStep::Next)
             }
+            DecodedOp::TextureFetch(fetch) => {
+                self.texture_fetch(context, block, inst, fetch, lanes)?;
+                Ok(PathStep::Next)
+            }
+            DecodedOp::SurfaceAccess(access) => {
+                self.surface_access(context, block, inst, access, lanes)?;
+                Ok(PathStep::Next)
+            }
+            DecodedOp::ImageQuery(query) => {
+                self.image_query(context, block, inst, query, lanes)?;
+                Ok(PathStep::Next)
+            }
             DecodedOp::AsyncAccess(access) => {
                 self.async_access(context, block, inst, access, lanes)?;
                 Ok(PathStep::Next)

@@ -7,6 +7,7 @@ use super::addresses::{AddressRuns, AddressUse};
 use super::heap::DeviceHeap;
 use super::region::{HostMemory, MemoryRegion};
 use super::window;
+use crate::texture::{ImageObjects, TexelImage, Texture};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -30,6 +31,17 @@ pub enum MemoryError {
     /// Some of the bytes are an allocation already.
     #[error("memory at 0x{0:x} is mapped already")]
     AlreadyMapped(u64),
+    /// An image, texture or surface that cannot be.
+    #[error("invalid {what}: {fault}")]
+    InvalidImage {
+        /// Which of the three.
+        what: &'static str,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// No texture or surface has the handle.
+    #[error("0x{0:x} is the handle of no texture or surface")]
+    NotObject(u64),
 }
 
 /// One allocation.
@@ -86,6 +98,8 @@ impl Drop for BackingBytes {
 pub(crate) enum AllocationPurpose {
     /// Whatever a program does with it.
     Plain,
+    /// Texels of an array.
+    Texels { name: String },
     /// A `.global` variable of a module.
     Variable { name: String },
     /// A `.const` variable.
@@ -198,12 +212,18 @@ struct DeviceMemoryState {
     in_use: usize,
     /// Bytes that there are.
     capacity: usize,
+    objects: ImageObjects,
 }
 
 impl DeviceMemoryState {
     fn new(span: Range<u64>, capacity: usize) -> DeviceMemoryState {
-        DeviceMemoryState { allocations: AddressRuns::new(span, GAP), in_use: 0, capacity }
+        let (allocations, objects) = (AddressRuns::new(span, GAP), ImageObjects::default());
+        DeviceMemoryState { allocations, in_use: 0, capacity, objects }
     }
+}
+
+fn check_image(what: &'static str, fault: Option<String>) -> Result<(), MemoryError> {
+    fault.map_or(Ok(()), |fault| Err(MemoryError::InvalidImage { what, fault }))
 }
 
 /// The global memory of one simulated device; clones share it.
@@ -231,6 +251,8 @@ impl Default for DeviceMemory {
 
 /// Holds what addresses are multiples of, as CUDA's are.
 const ADDRESS_ALIGN: u64 = 256;
+/// Holds what the addresses of arrays are multiples of, as NVIDIA's driver has it.
+const IMAGE_ALIGN: u64 = 512;
 /// Bytes of a word, of which allocations have whole ones.
 const WORD: usize = 4;
 /// Says how far apart allocations are kept.
@@ -454,6 +476,7 @@ impl DeviceMemoryState {
         let (name, constant) = match purpose {
             AllocationPurpose::Variable { name } => (Some(name), false),
             AllocationPurpose::Constant { name } => (Some(name), true),
+            AllocationPurpose::Texels { name } => (Some(name), false),
             AllocationPurpose::Plain | AllocationPurpose::Heap => (None, false),
         };
         self.in_use += padded;
@@ -537,6 +560,57 @@ impl DeviceMemory {
         }
         target.copy_written(target_offset, &source, source_offset, length);
         Ok(())
+    }
+
+    /// Memory for an array of a shape, which [`DeviceMemory::free`] gives back by its address. The texels count as
+    /// uninitialised.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::InvalidImage`] if there is no such array, [`MemoryError::OutOfMemory`] if the device has not as many
+    /// bytes.
+    pub fn alloc_image(&self, shape: TexelImage) -> Result<TexelImage, MemoryError> {
+        let shape = TexelImage { address: 0, ..shape };
+        check_image("array", shape.fault())?;
+        let n_bytes = shape.n_bytes().ok_or(MemoryError::OutOfMemory(usize::MAX))?;
+        let name = format!("array of {} texels", shape.shape());
+        let address = self.alloc_for(n_bytes, IMAGE_ALIGN, AllocationPurpose::Texels { name })?;
+        Ok(TexelImage { address, ..shape })
+    }
+
+    /// Makes a texture, which kernels have by its handle until it is destroyed. Its memory may be freed before: then a
+    /// fetch is out of bounds.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::InvalidImage`] if there is no such texture.
+    pub fn create_texture(&self, texture: Texture) -> Result<u64, MemoryError> {
+        check_image("texture", texture.fault())?;
+        Ok(self.inner().objects.add_texture(texture))
+    }
+
+    /// Makes a surface, as [`DeviceMemory::create_texture`] makes textures.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::InvalidImage`] if there is no such surface.
+    pub fn create_surface(&self, image: TexelImage) -> Result<u64, MemoryError> {
+        check_image("surface", image.fault())?;
+        Ok(self.inner().objects.add_surface(image))
+    }
+
+    /// Ends a texture or a surface. A launch that runs has it until its end.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::NotObject`] if the handle is of neither.
+    pub fn destroy_object(&self, handle: u64) -> Result<(), MemoryError> {
+        if self.inner().objects.remove(handle) { Ok(()) } else { Err(MemoryError::NotObject(handle)) }
+    }
+
+    /// Returns the textures and surfaces that a launch sees.
+    pub(crate) fn image_objects(&self) -> ImageObjects {
+        self.inner().objects.clone()
     }
 
     /// Returns what a launch sees, sorted by address.

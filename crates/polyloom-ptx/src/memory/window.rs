@@ -11,6 +11,9 @@ const LOCAL: u64 = 0x71;
 const PARAM: u64 = 0x72;
 /// Functions have addresses, but nothing to read there.
 pub(crate) const FUNCTIONS: u64 = 0x73 << SHIFT;
+/// Handles of textures and surfaces begin here, so that an access of one as an address is to no memory.
+pub(crate) const TEXTURES: u64 = 0x74 << SHIFT;
+pub(crate) const SURFACES: u64 = 0x75 << SHIFT;
 /// The place where allocations of global memory begin. Constants are global memory that only `.const` accesses are told
 /// apart by.
 pub(crate) const GLOBAL: u64 = 0x7f << SHIFT;
