@@ -9,7 +9,7 @@ use crate::memory::CopyPlace;
 use crate::registry::{Registry, new_handle};
 use crate::status::{CudaError, Outcome};
 use crate::work::CopySide;
-use polyloom_ptx::{MemoryError, TexelChannel, TexelFormat, TexelImage};
+use polyloom_ptx::{TexelChannel, TexelFormat, TexelImage, TextureError};
 use std::sync::PoisonError;
 
 /// What arrays are for (`CUDA_ARRAY3D_…`).
@@ -84,9 +84,9 @@ pub(crate) fn refuse<T>(driver: &Driver, complaint: &str) -> Outcome<T> {
 }
 
 /// Tells what the simulator says is wrong.
-pub(crate) fn refused(driver: &Driver, error: &MemoryError) -> CudaError {
+pub(crate) fn refused(driver: &Driver, error: &TextureError) -> CudaError {
     match error {
-        MemoryError::OutOfMemory(_) => CudaError::OUT_OF_MEMORY,
+        TextureError::Memory(_) => CudaError::OUT_OF_MEMORY,
         _ => {
             driver.journal.noted(&error.to_string());
             CudaError::INVALID_VALUE

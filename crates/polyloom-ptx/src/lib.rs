@@ -50,4 +50,4 @@ pub use module::{
 pub use occupancy::{Limiter, MULTIPROCESSORS, Occupancy};
 pub use report::{AccessedMemory, CodeSite, Fault, Finding, FindingKind, Report, ThreadPlace};
 pub use tensor_map::{TENSOR_MAP_BYTES, TensorElement, TensorMap, TensorSwizzle};
-pub use texture::{TexelChannel, TexelFormat, TexelImage, Texture, TextureAddressing, TextureFilter};
+pub use texture::{TexelChannel, TexelFormat, TexelImage, Texture, TextureAddressing, TextureError, TextureFilter};

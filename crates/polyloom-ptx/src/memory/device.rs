@@ -7,7 +7,7 @@ use super::addresses::{AddressRuns, AddressUse};
 use super::heap::DeviceHeap;
 use super::region::{HostMemory, MemoryRegion};
 use super::window;
-use crate::texture::{ImageObjects, TexelImage, Texture};
+use crate::texture::{ImageObjects, TexelImage, Texture, TextureError};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -31,17 +31,6 @@ pub enum MemoryError {
     /// Some of the bytes are an allocation already.
     #[error("memory at 0x{0:x} is mapped already")]
     AlreadyMapped(u64),
-    /// An image, texture or surface that cannot be.
-    #[error("invalid {what}: {fault}")]
-    InvalidImage {
-        /// Which of the three.
-        what: &'static str,
-        /// What is wrong with it.
-        fault: String,
-    },
-    /// No texture or surface has the handle.
-    #[error("0x{0:x} is the handle of no texture or surface")]
-    NotObject(u64),
 }
 
 /// One allocation.
@@ -222,8 +211,8 @@ impl DeviceMemoryState {
     }
 }
 
-fn check_image(what: &'static str, fault: Option<String>) -> Result<(), MemoryError> {
-    fault.map_or(Ok(()), |fault| Err(MemoryError::InvalidImage { what, fault }))
+fn check_image(what: &'static str, fault: Option<String>) -> Result<(), TextureError> {
+    fault.map_or(Ok(()), |fault| Err(TextureError::Invalid { what, fault }))
 }
 
 /// The global memory of one simulated device; clones share it.
@@ -567,9 +556,9 @@ impl DeviceMemory {
     ///
     /// # Errors
     ///
-    /// [`MemoryError::InvalidImage`] if there is no such array, [`MemoryError::OutOfMemory`] if the device has not as many
+    /// [`TextureError::Invalid`] if there is no such array, [`TextureError::Memory`] if the device has not as many
     /// bytes.
-    pub fn alloc_image(&self, shape: TexelImage) -> Result<TexelImage, MemoryError> {
+    pub fn alloc_image(&self, shape: TexelImage) -> Result<TexelImage, TextureError> {
         let shape = TexelImage { address: 0, ..shape };
         check_image("array", shape.fault())?;
         let n_bytes = shape.n_bytes().ok_or(MemoryError::OutOfMemory(usize::MAX))?;
@@ -583,8 +572,8 @@ impl DeviceMemory {
     ///
     /// # Errors
     ///
-    /// [`MemoryError::InvalidImage`] if there is no such texture.
-    pub fn create_texture(&self, texture: Texture) -> Result<u64, MemoryError> {
+    /// [`TextureError::Invalid`] if there is no such texture.
+    pub fn create_texture(&self, texture: Texture) -> Result<u64, TextureError> {
         check_image("texture", texture.fault())?;
         Ok(self.inner().objects.add_texture(texture))
     }
@@ -593,8 +582,8 @@ impl DeviceMemory {
     ///
     /// # Errors
     ///
-    /// [`MemoryError::InvalidImage`] if there is no such surface.
-    pub fn create_surface(&self, image: TexelImage) -> Result<u64, MemoryError> {
+    /// [`TextureError::Invalid`] if there is no such surface.
+    pub fn create_surface(&self, image: TexelImage) -> Result<u64, TextureError> {
         check_image("surface", image.fault())?;
         Ok(self.inner().objects.add_surface(image))
     }
@@ -603,9 +592,9 @@ impl DeviceMemory {
     ///
     /// # Errors
     ///
-    /// [`MemoryError::NotObject`] if the handle is of neither.
-    pub fn destroy_object(&self, handle: u64) -> Result<(), MemoryError> {
-        if self.inner().objects.remove(handle) { Ok(()) } else { Err(MemoryError::NotObject(handle)) }
+    /// [`TextureError::NotObject`] if the handle is of neither.
+    pub fn destroy_object(&self, handle: u64) -> Result<(), TextureError> {
+        if self.inner().objects.remove(handle) { Ok(()) } else { Err(TextureError::NotObject(handle)) }
     }
 
     /// Returns the textures and surfaces that a launch sees.

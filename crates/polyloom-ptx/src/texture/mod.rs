@@ -7,8 +7,28 @@ mod image;
 pub(crate) use footprint::{AxisTaps, TextureCoordinate, WHOLE};
 pub use image::{TexelChannel, TexelFormat, TexelImage};
 
+use crate::memory::MemoryError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Why there is no such array, texture or surface.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum TextureError {
+    /// It cannot be.
+    #[error("invalid {what}: {fault}")]
+    Invalid {
+        /// Which of the three.
+        what: &'static str,
+        /// Says what is wrong with it.
+        fault: String,
+    },
+    /// No texture or surface has the handle.
+    #[error("0x{0:x} is the handle of no texture or surface")]
+    NotObject(u64),
+    /// There is no memory for it.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
 
 /// Describes what a texture has where no texel is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +75,7 @@ pub enum TextureFilter {
 /// let handle = memory.create_texture(Texture::new(image))?;
 /// memory.destroy_object(handle)?;
 /// memory.free(image.address)?;
-/// # Ok::<(), polyloom_ptx::MemoryError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Texture {
