@@ -77,7 +77,7 @@ class IndexedArray(Struct, metaclass=IndexedArrayClass):
 
     @property
     def _data(self) -> array:
-        return self.data  # type: ignore[attr-defined, no-any-return]
+        return self.data  # type: ignore[no-any-return]
 
     @property
     def device(self) -> Device:

@@ -177,7 +177,8 @@ class LoomProgram:
         # The loops report arguments of other types, and convert what they store.
         if not _has_types(kernels, (*(number for number, _ in self._product), len(inputs)), factors[0], elements[0]):
             return None
-        return _product(*factors, [is_transposed for _, is_transposed in self._product])
+        left, right = factors
+        return _product(left, right, [is_transposed for _, is_transposed in self._product])
 
 
 class LoomModule:

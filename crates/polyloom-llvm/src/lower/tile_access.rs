@@ -94,9 +94,10 @@ impl FunctionLowering<'_, '_> {
             _ => {
                 self.has_effects = true;
                 let value = self.vector(self.rep(data.operands[data.operands.len() - 1])?)?;
-                match slot {
-                    Some(pointer) => _ = ir.set(pointer, value),
-                    None => _ = self.tile_accesses.insert(inst, TileAccess::Stored(Some(value))),
+                if let Some(pointer) = slot {
+                    ir.set(pointer, value);
+                } else {
+                    self.tile_accesses.insert(inst, TileAccess::Stored(Some(value)));
                 }
             }
         }
