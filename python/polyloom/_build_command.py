@@ -1,7 +1,8 @@
 """`polyloom build --fuse`: functions of tensors as graphs, which the command compiles.
 
-A function is called with tensors that have no values in the place of its arrays, as `loom.grad` does; where callers choose an extent, once
-for each of its values. The command starts this module with what it has parsed as one argument of JSON, and reads JSON from its standard output.
+A function is called with tensors that have no values in the place of its arrays, as `loom.grad` does; where callers
+choose an extent, once for each of its values. The command starts this module with what it has parsed as one argument of
+JSON, and reads JSON from its standard output.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class ChosenExtent:
             raise CommandError(f"--extent {name}={text}: the least value is at least 1, and not above the greatest")
         if len(self.values) > MAX_EXTENTS:
             raise CommandError(
-                f"--extent {name}={text}: the function is planned for each value, {MAX_EXTENTS} at most: give a smaller range"
+                f"--extent {name}={text}: the function is planned for each value, {MAX_EXTENTS} at most: give a smaller "
+                "range"
             )
 
 
@@ -148,8 +150,9 @@ class BuiltFunction:
                 if not is_measured:
                     at = "" if extent is None else f" and {self.chosen}={extent}"
                     raise CommandError(
-                        f"--planned: nothing is measured of `{self.name}` for these shapes{at} in the benchmark database "
-                        f"({_native.database_place()}): measure by `polyloom plan explain --measure --backend CPU_NATIVE`"
+                        f"--planned: nothing is measured of `{self.name}` for these shapes{at} in the benchmark "
+                        f"database ({_native.database_place()}): measure by `polyloom plan explain --measure "
+                        "--backend CPU_NATIVE`"
                     )
             variants.append(variant)
         return {

@@ -280,7 +280,9 @@ def test_the_manifest_has_shapes(tmp_path):
     build(tmp_path, "--fuse", "layer", "--no-shared", "--shape", "x=4x6", "scale=6", "shift=6", "weight=3x6", "bias=3")
     (entry,) = json.loads((tmp_path / "shipped" / "shipped.json").read_text())["entries"]
     assert (entry["kind"], entry["returns"], entry["launch_rank"]) == ("fused", "status", 0)
-    found = {each["name"]: (each["kind"], each["dtype"], each["shape"], each["written"]) for each in entry["parameters"]}
+    found = {
+        each["name"]: (each["kind"], each["dtype"], each["shape"], each["written"]) for each in entry["parameters"]
+    }
     assert found["x"] == ("array", "float32", [4, 6], False)
     assert found["out"] == ("array", "float32", [4, 3], True)
     assert found["workspace"][0] == "workspace"

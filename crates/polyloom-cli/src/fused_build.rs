@@ -3,15 +3,15 @@
 use crate::build::{BuildArguments, BuildDirection};
 use crate::dataset::python;
 use crate::{CommandFailure, named};
+use polyloom::FloatMode;
 use polyloom::artifact::{ArtifactKind, FusedExtent, FusedFunction, FusedRecipe, FusedVariant};
 use polyloom::graph::OutputCotangent::One;
 use polyloom::graph::plan::PlanOptions;
 use polyloom::graph::{Graph, Recipe, TensorDef, TensorId, gradient, parse_graph, value_and_gradient_from};
 use polyloom::planner::fit_recipe;
-use polyloom::FloatMode;
 use serde::Deserialize;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// What Python says of the functions.
@@ -104,13 +104,15 @@ pub(crate) fn fused_functions(
         };
     }
     if fused.planned && !fused.recipes.is_empty() {
-        return Err(CommandFailure::Usage("--planned finds a recipe, and --recipe gives one: give one of them".to_owned()));
+        return Err(CommandFailure::Usage(
+            "--planned finds a recipe, and --recipe gives one: give one of them".to_owned(),
+        ));
     }
     if arguments.direction != BuildDirection::Forward && (fused.planned || !fused.recipes.is_empty()) {
         let message = "a recipe is of the function itself: build gradients without --recipe and --planned";
         return Err(CommandFailure::Usage(message.to_owned()));
     }
-    let recipes = fused.recipes.iter().map(read_recipe).collect::<Result<Vec<_>, _>>()?;
+    let recipes = fused.recipes.iter().map(|path| read_recipe(path)).collect::<Result<Vec<_>, _>>()?;
     let mut is_used = vec![false; recipes.len()];
     let traced = trace(arguments, float_mode)?;
     let mut made = Vec::new();
@@ -142,7 +144,7 @@ pub(crate) fn fused_functions(
     Ok(made)
 }
 
-fn read_recipe(path: &PathBuf) -> Result<Recipe, CommandFailure> {
+fn read_recipe(path: &Path) -> Result<Recipe, CommandFailure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| CommandFailure::Failed(format!("cannot read {}: {error}", path.display())))?;
     Recipe::from_json(&text).map_err(|error| CommandFailure::Failed(format!("{}: {error}", path.display())))
@@ -230,9 +232,10 @@ fn gradient_of(function: &FusedFunction, wrt: &[String]) -> Result<FusedFunction
     if places.is_empty() {
         return Err(failed("none of its arguments is a float that --wrt allows"));
     }
-    if let Some(whole) = wrt.iter().find(|name| {
-        function.inputs.iter().position(|input| input == *name).is_some_and(|place| !types[place])
-    }) {
+    if let Some(whole) = wrt
+        .iter()
+        .find(|name| function.inputs.iter().position(|input| input == *name).is_some_and(|place| !types[place]))
+    {
         return Err(failed(&format!("`{whole}` has no floats")));
     }
     let gives_float: Vec<bool> = first.graph.outputs.iter().map(|&id| is_float(&first.graph, id)).collect();

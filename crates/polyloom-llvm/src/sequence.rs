@@ -193,7 +193,8 @@ impl<'a> SequenceText<'a> {
         let mut status = 0;
         if let Some(chosen) = &checks.chosen {
             let (argument, axis) = chosen.place;
-            let extent = self.arrays[argument].as_ref().map_or_else(|| "0".to_owned(), |array| array.shape[axis].clone());
+            let extent =
+                self.arrays[argument].as_ref().map_or_else(|| "0".to_owned(), |array| array.shape[axis].clone());
             self.line(&format!("%chosen = add i64 {extent}, 0"));
             let (low, high) = chosen.range;
             let least = self.value(&format!("icmp sge i64 %chosen, {low}"));
@@ -415,10 +416,8 @@ impl<'a> SequenceText<'a> {
         let goes_on = self.value(&format!("icmp slt i64 {index}, {extent}"));
         self.line(&format!("br i1 {goes_on}, label %{body}, label %{done}"));
         self.begin(&body);
-        let (read, write) = (
-            self.value(&format!("mul i64 {index}, {stride}")),
-            self.value(&format!("mul i64 {index}, {row}")),
-        );
+        let (read, write) =
+            (self.value(&format!("mul i64 {index}, {stride}")), self.value(&format!("mul i64 {index}, {row}")));
         let (from, to) = (self.after(source, &read), self.after(target, &write));
         self.copy(elem_bytes, &from, inner, &to);
         let next = self.value(&format!("add i64 {index}, 1"));

@@ -138,7 +138,10 @@ impl FusedFunction {
                 let value = variant.graph.value(output).ok_or_else(|| refused("a result has no value"))?;
                 Ok(value.ty.clone())
             });
-            Ok((variant.graph.inputs().map(|(_, ty)| ty.clone()).collect(), outputs.collect::<Result<_, FusedError>>()?))
+            Ok((
+                variant.graph.inputs().map(|(_, ty)| ty.clone()).collect(),
+                outputs.collect::<Result<_, FusedError>>()?,
+            ))
         };
         let all: Vec<_> = self.variants.iter().map(types).collect::<Result<_, FusedError>>()?;
         let Some((inputs, outputs)) = all.first() else { return Err(refused("it has no extents to be built for")) };
@@ -146,7 +149,9 @@ impl FusedFunction {
             return Err(refused("internal error: its graph has other arguments"));
         }
         let of = |what: &dyn Fn(&(Vec<TensorType>, Vec<TensorType>)) -> Option<TensorType>, name: &str| {
-            let each = all.iter().map(|types| what(types).ok_or_else(|| refused("it gives another number of results for other extents")));
+            let each = all.iter().map(|types| {
+                what(types).ok_or_else(|| refused("it gives another number of results for other extents"))
+            });
             self.extents_of(&each.collect::<Result<Vec<_>, _>>()?, name)
         };
         let made = Interface {
@@ -168,7 +173,8 @@ impl FusedFunction {
         let known = types.iter().map(|ty| ty.shape.as_static().ok_or_else(|| refused("an extent is not known")));
         let shapes: Vec<Vec<u64>> = known.collect::<Result<_, _>>()?;
         if shapes[0].len() > MAX_AXES {
-            let message = format!("`{name}` has {} axes, and arrays of a library have {MAX_AXES} at most", shapes[0].len());
+            let message =
+                format!("`{name}` has {} axes, and arrays of a library have {MAX_AXES} at most", shapes[0].len());
             return Err(refused(message));
         }
         if shapes.iter().any(|shape| shape.iter().any(|&extent| extent > i32::MAX as u64)) {
@@ -182,7 +188,11 @@ impl FusedFunction {
             let values: Vec<i64> = shapes.iter().map(|shape| shape[axis] as i64).collect();
             let chosen: Vec<i64> = self.chosen_values();
             let number = even_growth(&chosen, &values);
-            let message = || format!("the extent of axis {axis} of `{name}` does not grow evenly with the extent that callers choose");
+            let message = || {
+                format!(
+                    "the extent of axis {axis} of `{name}` does not grow evenly with the extent that callers choose"
+                )
+            };
             number.ok_or_else(|| refused(message()))
         };
         Ok((dtype, (0..shapes[0].len()).map(fit).collect::<Result<_, _>>()?))
@@ -460,7 +470,11 @@ impl Arenas {
                 .iter()
                 .zip(bytes)
                 // Nothing is placed that no call has.
-                .map(|(&(first, last), n_bytes)| ArenaBlock { n_bytes: if first > last { 0 } else { n_bytes }, first, last })
+                .map(|(&(first, last), n_bytes)| ArenaBlock {
+                    n_bytes: if first > last { 0 } else { n_bytes },
+                    first,
+                    last,
+                })
                 .collect();
             let (places, n_bytes) = place_blocks(&blocks);
             total = total.max(n_bytes);
@@ -603,9 +617,7 @@ impl FoldedVariant {
         };
         let Some(slopes) = &self.slopes else { return false };
         let grows = |((&begin, &slope), &number): ((&i64, &i64), &i64)| begin + slope * (extent - first) == number;
-        let is_alike = extent == last + 1
-            && self.form == form
-            && self.first.iter().zip(slopes).zip(numbers).all(grows);
+        let is_alike = extent == last + 1 && self.form == form && self.first.iter().zip(slopes).zip(numbers).all(grows);
         if is_alike {
             self.extents.push(extent);
         }

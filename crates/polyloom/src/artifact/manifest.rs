@@ -4,8 +4,8 @@
 //! readers pass over those that they do not know, and every field that is not in schema 1 has a default here.
 //! `docs/guide/artifacts.md` describes each field.
 
-use super::{Artifact, ArtifactFunction};
 use super::c_header::prototype;
+use super::{Artifact, ArtifactFunction};
 use polyloom_codegen::{NATIVE_ABI, NativeArgument, NativeReturn, NativeSignature};
 use polyloom_ir::{Scalar, Type};
 use serde::{Deserialize, Serialize};
@@ -92,10 +92,24 @@ pub struct ManifestEntry {
     /// States what callers see to.
     #[serde(default)]
     pub constraints: Vec<String>,
+    /// The extent that callers of a function of tensors choose, if they choose one: arrays with it have null in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extent: Option<ManifestExtent>,
     /// What its source promises of it and its code has been held against, such as `critical_path` or
     /// `target_latency_ns = 200`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub promises: Vec<String>,
+}
+
+/// An extent that callers choose.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ManifestExtent {
+    /// Its name.
+    pub name: String,
+    /// The least value.
+    pub least: u64,
+    /// The greatest value.
+    pub greatest: u64,
 }
 
 /// A parameter of a function.
@@ -219,6 +233,9 @@ pub(super) fn manifest(artifact: &Artifact, files: Vec<ManifestFile>) -> Manifes
             },
             checks: function.checks.clone(),
             constraints,
+            extent: function.demands.as_ref().and_then(|demands| demands.chosen.as_ref()).map(|chosen| {
+                ManifestExtent { name: chosen.name.to_string(), least: chosen.range.0, greatest: chosen.range.1 }
+            }),
             promises: function.promises.clone(),
         }
     });

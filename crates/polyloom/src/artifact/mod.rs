@@ -16,7 +16,8 @@ mod rust_module;
 pub use c_header::prototype;
 pub use fused::{FusedExtent, FusedFunction, FusedRecipe, FusedVariant};
 pub use manifest::{
-    MANIFEST_SCHEMA, Manifest, ManifestEntry, ManifestError, ManifestFile, ManifestParameter, ManifestTarget,
+    MANIFEST_SCHEMA, Manifest, ManifestEntry, ManifestError, ManifestExtent, ManifestFile, ManifestParameter,
+    ManifestTarget,
 };
 pub use polyloom_codegen::NativeCpu;
 
@@ -482,7 +483,8 @@ mod target {
         for (index, &cpu) in artifact.cpus.iter().enumerate() {
             let backend = LlvmBackend::for_processors(triple, cpu)?;
             for function in &artifact.functions {
-                let symbol = |name: &str| if artifact.cpus.len() == 1 { name.to_owned() } else { cpu_symbol(name, cpu) };
+                let symbol =
+                    |name: &str| if artifact.cpus.len() == 1 { name.to_owned() } else { cpu_symbol(name, cpu) };
                 let own = symbol(&function.signature.name);
                 match &function.code {
                     ArtifactCode::Kernel(parts) => {

@@ -90,12 +90,7 @@ fn memory(place: HostPlace) -> Result<CallMemory, String> {
 }
 
 impl PathCalls {
-    fn add_plan(
-        &mut self,
-        plan: &FusedPlan,
-        inputs: &[(HostPlace, i64)],
-        outputs: &[HostPlace],
-    ) -> Result<(), String> {
+    fn add_plan(&mut self, plan: &FusedPlan, inputs: &[(HostPlace, i64)], outputs: &[HostPlace]) -> Result<(), String> {
         let mut outputs = outputs.iter();
         let mut places: Vec<(CallMemory, i64)> = Vec::new();
         for buffer in plan.buffers() {

@@ -19,11 +19,8 @@ fn program(n: u64) -> String {
 }
 
 fn function(rows: impl Iterator<Item = u64>) -> FusedFunction {
-    let variants = rows.map(|n| FusedVariant {
-        extent: Some(n),
-        graph: parse_graph(&program(n)).unwrap(),
-        recipe: None,
-    });
+    let variants =
+        rows.map(|n| FusedVariant { extent: Some(n), graph: parse_graph(&program(n)).unwrap(), recipe: None });
     FusedFunction {
         name: "rows".to_owned(),
         kind: ArtifactKind::Fused,
@@ -119,6 +116,8 @@ fn a_c_program_gets_the_bits_of_the_evaluator_for_each_extent() {
     let manifest = artifact.write(folder.path()).unwrap();
     let entry = &manifest.entries[0];
     assert_eq!((entry.kind.as_str(), entry.parameters[0].shape.as_slice()), ("fused", &[None, Some(12)][..]));
+    let extent = entry.extent.as_ref().map(|extent| (extent.name.as_str(), extent.least, extent.greatest));
+    assert_eq!(extent, Some(("N", 1, MAX_ROWS)));
     let kinds: Vec<&str> = entry.parameters.iter().map(|parameter| parameter.kind.as_str()).collect();
     assert_eq!(kinds, ["array", "array", "scalar", "array", "array", "array", "result", "workspace"]);
     std::fs::write(folder.path().join("main.c"), PROGRAM).unwrap();
