@@ -42,8 +42,8 @@ class ChosenExtent:
             raise CommandError(f"--extent {name}={text}: the least value is at least 1, and not above the greatest")
         if len(self.values) > MAX_EXTENTS:
             raise CommandError(
-                f"--extent {name}={text}: the function is planned for each value, {MAX_EXTENTS} at most: give a smaller "
-                "range"
+                f"--extent {name}={text}: the function is planned for each value, {MAX_EXTENTS} at most: give a "
+                "smaller range"
             )
 
 

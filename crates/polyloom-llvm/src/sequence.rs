@@ -136,7 +136,7 @@ impl<'a> SequenceText<'a> {
                 NativeArgument::Array { ndim, .. } => {
                     let word = |place: u32| (8 * place).to_string();
                     address = Some(self.value(&format!("load ptr, ptr %arg{n}")));
-                    let mut loaded = |this: &mut Self, place: u32| {
+                    let loaded = |this: &mut Self, place: u32| {
                         let at = this.after(&format!("%arg{n}"), &word(place));
                         this.value(&format!("load i64, ptr {at}"))
                     };

@@ -6,7 +6,7 @@
 
 use super::c_header::prototype;
 use super::{Artifact, ArtifactFunction};
-use polyloom_codegen::{NATIVE_ABI, NativeArgument, NativeReturn, NativeSignature};
+use polyloom_codegen::{NATIVE_ABI, NativeArgument, NativeReturn};
 use polyloom_ir::{Scalar, Type};
 use serde::{Deserialize, Serialize};
 
