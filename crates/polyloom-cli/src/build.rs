@@ -131,7 +131,7 @@ pub(crate) fn run(arguments: &BuildArguments) -> Outcome {
         let file = KernelFile::read(path)?;
         for name in file.kernel_names() {
             let is_wanted = arguments.kernels.iter().any(|wanted| **wanted == *name);
-            let lists = [&arguments.kernels, &arguments.functions, &arguments.fused.functions];
+            let lists = [&arguments.kernels, &arguments.functions, &arguments.fused.fused];
             let is_every = lists.iter().all(|list| list.is_empty());
             if is_wanted || is_every {
                 kernels.retain(|wanted| **wanted != *name);

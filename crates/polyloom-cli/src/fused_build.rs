@@ -52,7 +52,7 @@ pub(crate) struct FusedArguments {
     /// Functions of tensors to build as well, `@loom.fuse` or plain functions of `ops`, with their shapes: each becomes a C
     /// function that runs on the calling thread
     #[arg(long = "fuse", value_name = "NAME", value_delimiter = ',')]
-    pub(crate) functions: Vec<String>,
+    pub(crate) fused: Vec<String>,
     /// The shapes of arguments of these functions, such as x=64x128; an extent that callers choose is a name, as in x=Nx128
     #[arg(long = "shape", value_name = "NAME=4x5", num_args = 1..)]
     shapes: Vec<String>,
@@ -93,7 +93,7 @@ pub(crate) fn fused_functions(
     float_mode: FloatMode,
 ) -> Result<Vec<FusedFunction>, CommandFailure> {
     let fused = &arguments.fused;
-    if fused.functions.is_empty() {
+    if fused.fused.is_empty() {
         return match fused.is_empty() {
             true => Ok(Vec::new()),
             false => Err(CommandFailure::Usage(
@@ -138,7 +138,7 @@ pub(crate) fn fused_functions(
     }
     if let Some(unused) = is_used.iter().position(|used| !used) {
         let path = fused.recipes[unused].display();
-        let names = fused.functions.join("` or `");
+        let names = fused.fused.join("` or `");
         return Err(CommandFailure::Failed(format!("the recipe {path} is of another graph than that of `{names}`")));
     }
     Ok(made)
@@ -155,7 +155,7 @@ fn trace(arguments: &BuildArguments, float_mode: FloatMode) -> Result<Vec<Traced
     let fused = &arguments.fused;
     let request = json!({
         "files": arguments.files.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
-        "functions": fused.functions,
+        "functions": fused.fused,
         "shapes": named(&fused.shapes, "--shape")?,
         "dtypes": named(&fused.dtypes, "--dtype")?,
         "numbers": named(&fused.numbers, "--number")?,
