@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,8 @@ class BuiltFunction:
             raise
         except Exception as error:
             at = f" of extent {self.chosen}={extent}" if extent is not None else ""
-            raise CommandError(f"`{self.name}` cannot be built{at}: {type(error).__name__}: {error}") from error
+            message, line = f"`{self.name}` cannot be built{at}: {type(error).__name__}: {error}", _users_line(error)
+            raise CommandError(message if line in message else f"{message}\n  {line}") from error
         finally:
             trace.close()
         tensors, names = [], []
@@ -183,6 +185,13 @@ class BuiltFunction:
         ]
         numbers = [f"{where}={text}" for where, text in self.numbers.items() if where.split(".")[0] in self.parameters]
         return f"{self.name}({', '.join([*arrays, *numbers])})"
+
+
+def _users_line(error: BaseException) -> str:
+    """The innermost line of an error that is not of the package."""
+    package = os.path.dirname(__file__)
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(package)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
 
 
 def _shape(where: str, text: str, extents: dict[str, ChosenExtent]) -> list[int | str]:

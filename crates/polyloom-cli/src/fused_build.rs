@@ -115,12 +115,13 @@ pub(crate) fn fused_functions(
     let recipes = fused.recipes.iter().map(|path| read_recipe(path)).collect::<Result<Vec<_>, _>>()?;
     let mut is_used = vec![false; recipes.len()];
     let traced = trace(arguments, float_mode)?;
+    let is_known = |wanted: &&String| traced.iter().any(|function| function.inputs.contains(*wanted));
+    if let Some(unknown) = fused.wrt.iter().find(|wanted| !is_known(wanted)) {
+        let message = format!("--wrt {unknown}: no function that is built has such an argument");
+        return Err(CommandFailure::Usage(message));
+    }
     let mut made = Vec::new();
-    let mut is_known = vec![false; fused.wrt.len()];
     for function in traced {
-        for (wanted, known) in fused.wrt.iter().zip(&mut is_known) {
-            *known |= function.inputs.contains(wanted);
-        }
         let function = read(function, &recipes, &mut is_used)?;
         if arguments.direction != BuildDirection::Forward {
             let gradient = gradient_of(&function, &fused.wrt)?;
@@ -131,10 +132,6 @@ pub(crate) fn fused_functions(
         } else {
             made.push(function);
         }
-    }
-    if let Some(unknown) = is_known.iter().position(|known| !known) {
-        let message = format!("--wrt {}: no function that is built has such an argument", fused.wrt[unknown]);
-        return Err(CommandFailure::Usage(message));
     }
     if let Some(unused) = is_used.iter().position(|used| !used) {
         let path = fused.recipes[unused].display();
