@@ -133,11 +133,7 @@ impl GraphTrace {
 
     /// Gives the graph with these tensors as its results, in its text form, and its inputs. Python numbers that a run would be given are
     /// constants of it.
-    fn graph_of(
-        &self,
-        py: Python<'_>,
-        outputs: Vec<Bound<'_, TracedBase>>,
-    ) -> PyResult<(String, Vec<Py<PyAny>>)> {
+    fn graph_of(&self, py: Python<'_>, outputs: Vec<Bound<'_, TracedBase>>) -> PyResult<(String, Vec<Py<PyAny>>)> {
         let outputs: Vec<TensorId> = outputs.iter().map(|output| output.get().id()).collect();
         self.with_state(|state| {
             let known = state.graph(&outputs).map_err(|error| graph_error(&error))?;
@@ -176,9 +172,8 @@ impl GraphTrace {
     /// `RuntimeError` if an op is being added, in another thread or by code that the op runs.
     pub(crate) fn with_state<T>(&self, work: impl FnOnce(&mut TraceState) -> PyResult<T>) -> PyResult<T> {
         let taken = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut state = taken.ok_or_else(|| {
-            PyRuntimeError::new_err("a function that is traced calls ops in one thread at a time")
-        })?;
+        let mut state = taken
+            .ok_or_else(|| PyRuntimeError::new_err("a function that is traced calls ops in one thread at a time"))?;
         let done = guarded(|| work(&mut state));
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
         done

@@ -11,15 +11,15 @@ use crate::sim_settings::SimSettings;
 use polyloom::DeviceId;
 use polyloom::FloatMode;
 use polyloom::executor::ExecutablePath;
-use polyloom::graph::cost::MachineCosts;
 use polyloom::fusion::plan_options;
+use polyloom::graph::cost::MachineCosts;
 use polyloom::graph::path::PathLimits;
 use polyloom::graph::{Backend, KernelRegistry, parse_graph};
 use polyloom::planner::store::{ContentHash, StoreError, StoreRecord};
 use polyloom::planner::{
     CandidateList, DatabaseAccess, DecisionReason, PathCandidate, PathDecision, PathPolicy, PlannedComputation,
-    PlannerDatabase, PolicyMode, ProfileSettings, candidates, choose_by_costs, choose_measured, compile_candidate, computations_of,
-    default_recipe, machine_costs, profile, traces_of,
+    PlannerDatabase, PolicyMode, ProfileSettings, candidates, choose_by_costs, choose_measured, compile_candidate,
+    computations_of, default_recipe, machine_costs, profile, traces_of,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
