@@ -25,6 +25,10 @@ static void print_floats(const char *name, const float *data, int n) {
     printf("\n");
 }
 
+static void fill(float *data, int n, float step, int factor, int period, float first) {
+    for (int i = 0; i < n; i++) data[i] = step * (float)(i * factor % period) + first;
+}
+
 int main(void) {
     if (pricing_abi() != 1) return 1;
     float x[37], y[37], image[5 * 7], out[5 * 7], points[4 * 3];
@@ -58,5 +62,23 @@ int main(void) {
     int32_t status = gather(3, &x_array, &at_array, &first);
     const char *said = gather_site(status);
     printf("gather %s\n", status != 0 && strstr(said, "out of bounds") ? "refused" : "accepted");
+
+    /* A function of tensors: the arrays have the shapes that the header says, and the workspace is the caller's. */
+    float rows[8 * 24], scale[24], shift[24], weight[16 * 24], bias[16], bent[8 * 16];
+    fill(rows, 8 * 24, 0.125f, 7, 19, -1.0f);
+    fill(scale, 24, 0.0625f, 1, 24, 0.5f);
+    fill(shift, 24, -0.03125f, 1, 24, 0.25f);
+    fill(weight, 16 * 24, 0.0625f, 5, 13, -0.375f);
+    fill(bias, 16, -0.0625f, 1, 16, 0.5f);
+    struct polyloom_array2 rows_array = matrix_of(rows, 8, 24), weight_array = matrix_of(weight, 16, 24);
+    struct polyloom_array2 bent_array = matrix_of(bent, 8, 16);
+    struct polyloom_array1 scale_array = vector_of(scale, 24), shift_array = vector_of(shift, 24);
+    struct polyloom_array1 bias_array = vector_of(bias, 16);
+    static char workspace[layer_workspace_size];
+    if (layer(&rows_array, &scale_array, &shift_array, &weight_array, &bias_array, &bent_array, workspace) != 0) return 1;
+    print_floats("layer", bent, 8 * 16);
+    rows_array.shape[0] = 7;
+    status = layer(&rows_array, &scale_array, &shift_array, &weight_array, &bias_array, &bent_array, workspace);
+    printf("layer %s\n", status != 0 && strstr(layer_site(status), "(8, 24)") ? "refused" : "accepted");
     return 0;
 }

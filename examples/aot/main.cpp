@@ -25,6 +25,12 @@ void print(const char *name, std::span<const float> values) {
     std::printf("\n");
 }
 
+std::vector<float> filled(int n, float step, int factor, int period, float first) {
+    std::vector<float> made(n);
+    for (int i = 0; i < n; i++) made[i] = step * static_cast<float>(i * factor % period) + first;
+    return made;
+}
+
 } // namespace
 
 int main() {
@@ -57,4 +63,22 @@ int main() {
     const int status = gather(3, &x_array, &at_array, &first);
     const bool is_refused = status != 0 && std::string_view(gather_site(status)).find("out of bounds") != std::string_view::npos;
     std::printf("gather %s\n", is_refused ? "refused" : "accepted");
+
+    // A function of tensors: the arrays have the shapes that the header says, and the workspace is the caller's.
+    auto rows = filled(8 * 24, 0.125f, 7, 19, -1.0f), weight = filled(16 * 24, 0.0625f, 5, 13, -0.375f);
+    auto scale = filled(24, 0.0625f, 1, 24, 0.5f), shift = filled(24, -0.03125f, 1, 24, 0.25f);
+    auto bias = filled(16, -0.0625f, 1, 16, 0.5f);
+    std::vector<float> bent(8 * 16);
+    std::vector<char> workspace(layer_workspace_size);
+    auto rows_array = view(rows, 8, 24), weight_array = view(weight, 16, 24), bent_array = view(bent, 8, 16);
+    auto scale_array = view(std::span(scale)), shift_array = view(std::span(shift)), bias_array = view(std::span(bias));
+    const auto run = [&] {
+        return layer(&rows_array, &scale_array, &shift_array, &weight_array, &bias_array, &bent_array, workspace.data());
+    };
+    if (run() != 0) return 1;
+    print("layer", bent);
+    rows_array.shape[0] = 7;
+    const int other = run();
+    const bool is_layer_refused = other != 0 && std::string_view(layer_site(other)).find("(8, 24)") != std::string_view::npos;
+    std::printf("layer %s\n", is_layer_refused ? "refused" : "accepted");
 }

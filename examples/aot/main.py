@@ -51,3 +51,27 @@ try:
 except pricing.CheckError as error:
     assert "kernels.py" in str(error), error
     print("gather refused")
+
+
+def filled(shape: tuple[int, ...], step: float, factor: int, period: int, first: float) -> np.ndarray:
+    n = int(np.prod(shape))
+    return (np.float32(step) * (np.arange(n) * factor % period).astype(np.float32) + np.float32(first)).reshape(shape)
+
+
+# A function of tensors: the arrays have the shapes that the module says. Without a workspace the call allocates one.
+rows, weight = filled((8, 24), 0.125, 7, 19, -1.0), filled((16, 24), 0.0625, 5, 13, -0.375)
+scale, shift = filled((24,), 0.0625, 1, 24, 0.5), filled((24,), -0.03125, 1, 24, 0.25)
+bias, bent = filled((16,), -0.0625, 1, 16, 0.5), np.empty((8, 16), np.float32)
+pricing.layer(rows, scale, shift, weight, bias, bent)
+wide = rows.astype(np.float64)
+normalised = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5) * scale + shift
+product = normalised @ weight.T.astype(np.float64) + bias
+erf = np.vectorize(math.erf)
+np.testing.assert_allclose(bent, product * (1 + erf(product / math.sqrt(2))) / 2, rtol=2e-5, atol=2e-5)
+show("layer", bent)
+try:
+    pricing.layer(rows[:7], scale, shift, weight, bias, bent)
+    print("layer accepted")
+except TypeError as error:
+    assert "(8, 24)" in str(error), error
+    print("layer refused")

@@ -8,8 +8,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 library=$folder/pricing
 
 echo "==> the library, in $library"
-"$python" -m polyloom build "$here/kernels.py" -o "$library" \
-  --kernel scale_add,smooth,rotate,gather --function call_price
+"$python" -m polyloom build "$here/kernels.py" "$here/model.py" -o "$library" \
+  --kernel scale_add,smooth,rotate,gather --function call_price \
+  --fuse layer --shape x=8x24 scale=24 shift=24 weight=16x24 bias=16
 
 echo "==> C, C++, Rust and Python"
 "${CC:-cc}" -std=c99 -Wall -Wextra -Werror -O2 -I"$library" "$here/main.c" "$library/libpricing.a" -lm -o "$folder/main_c"

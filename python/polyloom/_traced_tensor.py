@@ -1,4 +1,4 @@
-"""Tensors without values, which stand for arrays while a function is traced for its gradient."""
+"""Tensors without values, which stand for arrays while a function is traced, for its gradient or to be built."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def users_line() -> str:
 
 def _without_value(what: str, instead: str) -> NoReturn:
     raise TypeError(
-        f"{what} of a tensor is not known while a function is traced for its gradient: {instead}\n  {users_line()}"
+        f"{what} of a tensor is not known while a function is traced: {instead}\n  {users_line()}"
     )
 
 
@@ -105,7 +105,7 @@ class TracedTensor(_native.TracedBase):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError(
-            "a tensor is not assigned to while a function is traced for its gradient: write ops.where(condition, "
+            "a tensor is not assigned to while a function is traced: write ops.where(condition, "
             f"value, x) or ops.concat([…])\n  {users_line()}"
         )
 
@@ -117,7 +117,7 @@ class TracedTensor(_native.TracedBase):
             return _OPS[name](*inputs)
         if out is not None:
             raise TypeError(
-                "an array is not assigned a tensor while a function is traced for its gradient: write `a = a + b` in "
+                "an array is not assigned a tensor while a function is traced: write `a = a + b` in "
                 f"place of `a += b`\n  {users_line()}"
             )
         called = f"np.{function.__name__}" + ("" if method == "__call__" else f".{method}")
@@ -132,7 +132,7 @@ class TracedTensor(_native.TracedBase):
             called = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
             reason = "is no op, and has no gradient: `polyloom.ops` has those that do"
             if function.__name__ in ops.__all__:
-                reason = f"is not traced for its gradient: write ops.{function.__name__}"
+                reason = f"is not traced: write ops.{function.__name__}"
             raise TypeError(f"{called} {reason}\n  {users_line()}")
         return found(*args, **named)
 
@@ -448,7 +448,7 @@ def _argsorted(x: Any, axis: int | None = -1) -> Any:
 def _padded(x: Any, pad_width: Any, mode: str = "constant", *, constant_values: float = 0) -> Any:
     if mode != "constant":
         raise TypeError(
-            f"np.pad of mode {mode!r} is not traced for its gradient: ops.pad has constants\n  {users_line()}"
+            f"np.pad of mode {mode!r} is not traced: ops.pad has constants\n  {users_line()}"
         )
     widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2))
     return ops.pad(x, [int(width) for width in widths.ravel()], constant_values)
@@ -457,7 +457,7 @@ def _padded(x: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
 def _norm(x: Any, ord: float | None = None, axis: Any = None, keepdims: bool = False) -> Any:
     if ord is not None:
         raise TypeError(
-            f"np.linalg.norm with ord={ord!r} is not traced for its gradient: ops.norm has the root of the sum of "
+            f"np.linalg.norm with ord={ord!r} is not traced: ops.norm has the root of the sum of "
             f"squares\n  {users_line()}"
         )
     return ops.norm(x, axis, keepdims)

@@ -1,5 +1,6 @@
 //! `polyloom build`: kernels and functions of files as a library that needs nothing of Polyloom.
 
+use crate::fused_build::{FusedArguments, fused_functions};
 use crate::kernel_file::KernelFile;
 use crate::{CommandFailure, Outcome, named, print_json, session};
 use clap::ValueEnum;
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 pub(crate) struct BuildArguments {
     /// .py, .loom and .hir files
     #[arg(required = true)]
-    files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// The folder to write the library to
     #[arg(short, long)]
     output: PathBuf,
@@ -25,10 +26,13 @@ pub(crate) struct BuildArguments {
     /// Functions of values to build as well: `@loom.func` in Python
     #[arg(long = "function", value_name = "NAME", value_delimiter = ',')]
     functions: Vec<String>,
+    #[command(flatten)]
+    pub(crate) fused: FusedArguments,
     /// The kernels themselves; their backward kernels, NAME_backward, which take the kernels' parameters and then an array
-    /// for the adjoint of each; or both
+    /// for the adjoint of each; or both. Of functions of tensors NAME_value_and_grad for those that give one number, and
+    /// NAME_vjp for others
     #[arg(long, value_enum, default_value_t = BuildDirection::Forward)]
-    direction: BuildDirection,
+    pub(crate) direction: BuildDirection,
     /// Comes before the name of each function in C
     #[arg(long, default_value = "")]
     prefix: String,
@@ -71,7 +75,7 @@ enum CpuChoice {
 }
 
 #[derive(Clone, Copy, ValueEnum, PartialEq)]
-enum BuildDirection {
+pub(crate) enum BuildDirection {
     Forward,
     Backward,
     Both,
@@ -119,6 +123,7 @@ pub(crate) fn run(arguments: &BuildArguments) -> Outcome {
         has_shared_library: !arguments.no_shared,
         ..ArtifactOptions::new(&name)
     })?;
+    let fused = fused_functions(arguments, float_mode)?;
     let types = named(&arguments.types, "--type")?;
     let mut unused_types: BTreeMap<&str, &str> = types.iter().map(|(name, ty)| (&**name, &**ty)).collect();
     let (mut kernels, mut functions) = (arguments.kernels.clone(), arguments.functions.clone());
@@ -126,7 +131,8 @@ pub(crate) fn run(arguments: &BuildArguments) -> Outcome {
         let file = KernelFile::read(path)?;
         for name in file.kernel_names() {
             let is_wanted = arguments.kernels.iter().any(|wanted| **wanted == *name);
-            let is_every = arguments.kernels.is_empty() && arguments.functions.is_empty();
+            let lists = [&arguments.kernels, &arguments.functions, &arguments.fused.fused];
+            let is_every = lists.iter().all(|list| list.is_empty());
             if is_wanted || is_every {
                 kernels.retain(|wanted| **wanted != *name);
                 let parameters = file.parameter_names(&name);
@@ -158,6 +164,9 @@ pub(crate) fn run(arguments: &BuildArguments) -> Outcome {
     }
     if let Some(name) = unused_types.keys().next() {
         return Err(CommandFailure::Usage(format!("--type {name}: no kernel that is built has a parameter `{name}`")));
+    }
+    for function in &fused {
+        artifact.add_fused(&session, function)?;
     }
     let manifest = artifact.write(&arguments.output)?;
     match arguments.json {

@@ -12,6 +12,7 @@ mod doctor;
 mod explain;
 mod format;
 mod fuse;
+mod fused_build;
 mod gpu;
 mod kernel_file;
 mod latency;

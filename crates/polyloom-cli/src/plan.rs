@@ -22,13 +22,13 @@ pub(crate) struct PlanArguments {
     #[arg(value_name = "FILE:FUNCTION")]
     function: String,
     /// The shape of an argument, such as x=1024x1024
-    #[arg(long = "shape", value_name = "NAME=4x5")]
+    #[arg(long = "shape", value_name = "NAME=4x5", num_args = 1..)]
     shapes: Vec<String>,
     /// The element type of an argument, float32 unless given
-    #[arg(long = "dtype", value_name = "NAME=TYPE")]
+    #[arg(long = "dtype", value_name = "NAME=TYPE", num_args = 1..)]
     dtypes: Vec<String>,
     /// The value of an argument that is a number
-    #[arg(long = "number", value_name = "NAME=VALUE")]
+    #[arg(long = "number", value_name = "NAME=VALUE", num_args = 1..)]
     numbers: Vec<String>,
     /// The policy that chooses
     #[arg(long, default_value = "fastest", value_parser = ["default", "heuristic", "fastest"])]

@@ -13,6 +13,7 @@ pub mod cranelift;
 pub mod form;
 pub mod native;
 mod private;
+pub mod sequence;
 mod vector_width;
 
 pub use abi::{
@@ -28,6 +29,7 @@ pub use native::{
     is_reserved_symbol,
 };
 pub use private::with_private_updates;
+pub use sequence::NativeSequence;
 pub use vector_width::vector_bytes;
 
 /// The constants from which on they are a table in memory when an index chooses one.

@@ -18,9 +18,13 @@ pub(crate) fn compile(processor: &HostProcessor, library: &NativeLibrary<'_>) ->
     if library.cpus.len() > 1 && library.cpus.iter().any(|&cpu| features_of(cpu).is_none()) {
         return Err(CodegenError::new("code is chosen at load among `baseline`, `avx2` and `avx512` alone"));
     }
-    let text = module(library);
+    compile_text(processor, library.name, &module(library))
+}
+
+/// Compiles a module of text.
+pub(crate) fn compile_text(processor: &HostProcessor, name: &str, text: &str) -> Result<Vec<u8>, CodegenError> {
     let context = Context::create();
-    let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), library.name);
+    let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), name);
     let llvm = context.create_module_from_ir(buffer).map_err(|error| {
         CodegenError::new(format!("internal error: LLVM rejects a library's module: {error}\n{text}"))
     })?;
@@ -53,7 +57,8 @@ fn features_of(cpu: NativeCpu) -> Option<[u32; 4]> {
     }
 }
 
-fn llvm_type(scalar: Scalar) -> String {
+/// The type of a scalar as an argument.
+pub(crate) fn llvm_type(scalar: Scalar) -> String {
     match scalar {
         Scalar::F32 => "float".to_owned(),
         Scalar::F64 => "double".to_owned(),

@@ -9,6 +9,7 @@
 //! * [`lower`]: HIR to LLVM IR.
 //! * [`emit`]: the forms a kernel can be had in.
 //! * [`dispatch`]: which of a library's functions run on a processor.
+//! * [`sequence`]: functions of a library that call its kernels one after the other.
 //! * [`jit`]: object code to callable code.
 //! * [`outside_calls`]: the proof that code calls nothing that its promises rule out.
 //! * [`fatal`]: LLVM's fatal errors, as errors of one compilation.
@@ -25,6 +26,7 @@ mod ir;
 mod jit;
 mod lower;
 mod outside_calls;
+mod sequence;
 mod target;
 
 pub use gpu::GpuOptions;
@@ -33,7 +35,7 @@ pub use gpu::nvptx::NvptxBackend;
 use outside_calls::OutsideCall;
 use polyloom_codegen::{
     Backend, CodeObject, CodeVariant, CodegenError, EmitRequest, Emitter, Form, LoadedCode, LoadedNative, NativeCpu,
-    NativeLibrary, NativeRequest, with_private_updates,
+    NativeLibrary, NativeRequest, NativeSequence, with_private_updates,
 };
 use polyloom_ir::{Diagnostic, ExecutionConstraints, FuncId, Module};
 use std::sync::Arc;
@@ -87,6 +89,15 @@ impl LlvmBackend {
     /// When LLVM does not take the code, or there are several kinds of processors and the platform has one.
     pub fn compile_library(&self, library: &NativeLibrary<'_>) -> Result<Vec<u8>, CodegenError> {
         dispatch::compile(&self.processor, library)
+    }
+
+    /// Emits a function that calls kernels of its library one after the other, as an object file.
+    ///
+    /// # Errors
+    ///
+    /// When LLVM does not take the code.
+    pub fn compile_sequence(&self, sequence: &NativeSequence<'_>) -> Result<Vec<u8>, CodegenError> {
+        sequence::compile(&self.processor, sequence)
     }
 
     fn emit_as(&self, request: &EmitRequest<'_>, forms: &[Form]) -> Result<Vec<Vec<u8>>, CodegenError> {

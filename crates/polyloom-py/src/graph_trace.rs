@@ -1,4 +1,5 @@
-//! Traces: the graph of the ops that a function calls on traced tensors, which stand for the arrays that it is differentiated by.
+//! Traces: the graph of the ops that a function calls on traced tensors, which stand for the arrays that it is differentiated by, or for
+//! all arrays that it is given, when it is built into a library.
 //!
 //! A trace that is begun while another one runs is at a level above it. An op belongs to the trace of its operand at the highest level,
 //! to which tensors of others are inputs, as arrays are: constants of its gradient. So gradients of gradients never mix.
@@ -12,11 +13,12 @@ use crate::tensor_view::{TensorPackage, TensorView, view_of};
 use crate::torch_tensor;
 use numpy::npyffi;
 use polyloom::Scalar;
-use polyloom::graph::{Graph, GraphBuilder, GraphError, Shape, TensorId, TensorType};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use polyloom::fusion::RunNumber;
+use polyloom::graph::{Graph, GraphBuilder, GraphError, Shape, TensorDef, TensorId, TensorType, prune};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyFloat, PyTuple};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -129,6 +131,29 @@ impl GraphTrace {
         traced(slf, id)
     }
 
+    /// Gives the graph with these tensors as its results, in its text form, and its inputs. Python numbers that a run would be given are
+    /// constants of it.
+    fn graph_of(&self, py: Python<'_>, outputs: Vec<Bound<'_, TracedBase>>) -> PyResult<(String, Vec<Py<PyAny>>)> {
+        let outputs: Vec<TensorId> = outputs.iter().map(|output| output.get().id()).collect();
+        self.with_state(|state| {
+            let known = state.graph(&outputs).map_err(|error| graph_error(&error))?;
+            let mut graph = Graph::clone(&known);
+            for value in &mut graph.values {
+                if let TensorDef::Number(index) = value.def {
+                    let number = state.numbers[index as usize].bind(py);
+                    let given = match number.cast::<PyFloat>() {
+                        Ok(float) => RunNumber::Float(float.value()),
+                        Err(_) => RunNumber::Int(number.extract()?),
+                    };
+                    let bits = given.bits(value.ty.dtype);
+                    value.def = TensorDef::Constant(bits.map_err(|error| PyValueError::new_err(error.to_string()))?);
+                }
+            }
+            let graph = prune(&graph).map_err(|error| graph_error(&error))?;
+            Ok((graph.to_string(), state.inputs.iter().map(|input| input.clone_ref(py)).collect()))
+        })
+    }
+
     /// Ends the trace: a tensor that the function has left somewhere is refused from now on.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.with_state(|state| {
@@ -147,9 +172,8 @@ impl GraphTrace {
     /// `RuntimeError` if an op is being added, in another thread or by code that the op runs.
     pub(crate) fn with_state<T>(&self, work: impl FnOnce(&mut TraceState) -> PyResult<T>) -> PyResult<T> {
         let taken = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut state = taken.ok_or_else(|| {
-            PyRuntimeError::new_err("a function that is traced for its gradient calls ops in one thread at a time")
-        })?;
+        let mut state = taken
+            .ok_or_else(|| PyRuntimeError::new_err("a function that is traced calls ops in one thread at a time"))?;
         let done = guarded(|| work(&mut state));
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
         done

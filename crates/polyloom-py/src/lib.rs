@@ -252,6 +252,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(path_choice::set_process_policy, module)?)?;
     module.add_function(wrap_pyfunction!(path_choice::set_database, module)?)?;
     module.add_function(wrap_pyfunction!(path_choice::database_place, module)?)?;
+    module.add_function(wrap_pyfunction!(path_choice::measured_recipe, module)?)?;
     module.add_function(wrap_pyfunction!(path_choice::stop_measuring, module)?)?;
     module.add_function(wrap_pyfunction!(path_choice::look_for_news, module)?)?;
     module.add_function(wrap_pyfunction!(path_choice::n_database_statements, module)?)?;

@@ -7,16 +7,19 @@ use crate::array_library::{PyArrays, without_warnings};
 use crate::group_plan::{ChosenPath, GroupPlan, PlanChoice};
 use crate::path_report::warn;
 use crate::session;
+use crate::sim_settings::SimSettings;
 use polyloom::DeviceId;
+use polyloom::FloatMode;
 use polyloom::executor::ExecutablePath;
+use polyloom::fusion::plan_options;
 use polyloom::graph::cost::MachineCosts;
 use polyloom::graph::path::PathLimits;
-use polyloom::graph::{Backend, KernelRegistry};
+use polyloom::graph::{Backend, KernelRegistry, parse_graph};
 use polyloom::planner::store::{ContentHash, StoreError, StoreRecord};
 use polyloom::planner::{
     CandidateList, DatabaseAccess, DecisionReason, PathCandidate, PathDecision, PathPolicy, PlannedComputation,
     PlannerDatabase, PolicyMode, ProfileSettings, candidates, choose_by_costs, choose_measured, compile_candidate,
-    default_recipe, machine_costs, profile, traces_of,
+    computations_of, default_recipe, machine_costs, profile, traces_of,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -269,6 +272,38 @@ fn choose_path(
         (None, None) => compile(py, &computation, candidate)?.0,
     };
     Ok(PlanChoice { decision, path: Some(ChosenPath::new(path)), generation })
+}
+
+/// Returns the recipe of the path that `fastest` chooses by what is measured of a graph, over the backends that are native code on the CPU.
+///
+/// Parameters
+/// ----------
+/// graph : str
+///     The graph in its text form, of known extents.
+/// float_mode : str
+///     `"strict"`, `"contract"` or `"fast"`.
+///
+/// Returns
+/// -------
+/// tuple
+///     Whether something is measured; and the recipe as JSON, None where the plan that runs by itself is the fastest.
+#[pyfunction]
+pub(crate) fn measured_recipe(py: Python<'_>, graph: &str, float_mode: &str) -> PyResult<(bool, Option<String>)> {
+    let wrong = |error: &dyn std::fmt::Display| PyValueError::new_err(error.to_string());
+    let mode = FloatMode::from_name(float_mode)
+        .ok_or_else(|| PyValueError::new_err(format!("'{float_mode}' is no float mode")))?;
+    let graph = parse_graph(graph).map_err(|error| wrong(&error))?;
+    let backends = Some(vec![Backend::CpuNative]);
+    let policy = PathPolicy { mode: PolicyMode::Fastest, tolerance: None, backends, budget: Duration::ZERO };
+    let options = plan_options(DeviceId::Cpu, SimSettings::get().arch, mode);
+    for (computation, _) in computations_of(&graph, options).map_err(|error| wrong(&error))? {
+        if let Some((decision, _)) = look_up(py, &computation, &policy, None)?
+            && matches!(decision.reason, DecisionReason::Measured(_) | DecisionReason::Nearest(_))
+        {
+            return Ok((true, decision.path.map(|path| path.record.recipe)));
+        }
+    }
+    Ok((false, None))
 }
 
 fn is_predicted(decision: &PathDecision) -> bool {

@@ -1,7 +1,7 @@
 //! The C header of an artifact, which C++ takes too.
 
 use super::{Artifact, ArtifactFunction};
-use polyloom_codegen::{NATIVE_ABI, NativeArgument, NativeReturn, NativeSignature};
+use polyloom_codegen::{NATIVE_ABI, NativeArgument, NativeParam, NativeReturn, NativeSignature};
 use polyloom_ir::{Scalar, Type};
 use std::fmt::Write as _;
 
@@ -53,23 +53,36 @@ pub fn prototype(signature: &NativeSignature) -> String {
 /// Returns what the header says of one function.
 fn comment(function: &ArtifactFunction) -> String {
     let mut text = format!("/* {}", function.source_signature.replace("*/", "* /"));
-    for (param, name) in function.parts.signature.params.iter().zip(param_names(&function.parts.signature)) {
+    for (n, (param, name)) in function.signature.params.iter().zip(param_names(&function.signature)).enumerate() {
         if param.ty.as_any_array().is_some() {
-            let access = if param.is_written { "read and written" } else { "read" };
-            let _ = write!(text, "\n * {name}: {}, {access}", param.ty.python_name());
+            let _ = write!(text, "\n * {name}: {}", described(function, n));
         }
     }
-    if function.parts.signature.workspace_bytes > 0 {
+    if function.demands.is_some() {
+        text.push_str("\n * The arrays have no gaps, and what is written shares no memory with other arguments.");
+    }
+    if function.signature.workspace_bytes > 0 {
         text.push_str("\n * workspace: memory of the caller's, which one call at a time uses.");
     }
-    if let NativeReturn::Status = function.parts.signature.returns {
-        text.push_str(match function.parts.sites.is_empty() {
+    if let NativeReturn::Status = function.signature.returns {
+        text.push_str(match function.checks.is_empty() {
             true => "\n * Returns 0.",
             false => "\n * Returns 0, or the number that its _site function takes if a check has failed.",
         });
     }
     text.push_str(" */\n");
     text
+}
+
+/// Describes an array among the parameters: its type, its shape if that is given, and what is done with it.
+pub(super) fn described(function: &ArtifactFunction, param: usize) -> String {
+    let NativeParam { ty, is_written, .. } = &function.signature.params[param];
+    match (function.shape_in_words(param), is_written) {
+        (Some(shape), true) => format!("{}[{shape}], written", ty.scalar_within().python_name()),
+        (Some(shape), false) => format!("{}[{shape}], read", ty.scalar_within().python_name()),
+        (None, true) => format!("{}, read and written", ty.python_name()),
+        (None, false) => format!("{}, read", ty.python_name()),
+    }
 }
 
 /// The names of the C parameters that are parameters of the source.
@@ -83,7 +96,7 @@ pub(super) fn array_ranks(artifact: &Artifact) -> Vec<u8> {
     let mut ranks: Vec<u8> = artifact
         .functions
         .iter()
-        .flat_map(|function| function.parts.signature.arguments())
+        .flat_map(|function| function.signature.arguments())
         .filter_map(|argument| match argument {
             NativeArgument::Array { ndim, .. } => Some(ndim),
             _ => None,
@@ -119,14 +132,14 @@ pub(super) fn header(artifact: &Artifact) -> String {
         );
     }
     for function in &artifact.functions {
-        let _ = writeln!(text, "{}{};", comment(function), prototype(&function.parts.signature));
-        let NativeSignature { name, workspace_bytes, .. } = &function.parts.signature;
+        let _ = writeln!(text, "{}{};", comment(function), prototype(&function.signature));
+        let NativeSignature { name, workspace_bytes, .. } = &function.signature;
         if *workspace_bytes > 0 {
             let _ =
                 writeln!(text, "/* The bytes of its workspace. */\n#define {name}_workspace_size {workspace_bytes}");
         }
-        if !function.parts.sites.is_empty() {
-            let _ = writeln!(text, "const char *{}_site(int32_t status);", function.parts.signature.name);
+        if !function.checks.is_empty() {
+            let _ = writeln!(text, "const char *{}_site(int32_t status);", function.signature.name);
         }
         text.push('\n');
     }

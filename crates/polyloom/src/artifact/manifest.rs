@@ -4,9 +4,9 @@
 //! readers pass over those that they do not know, and every field that is not in schema 1 has a default here.
 //! `docs/guide/artifacts.md` describes each field.
 
-use super::Artifact;
 use super::c_header::prototype;
-use polyloom_codegen::{NATIVE_ABI, NativeArgument, NativeReturn, NativeSignature};
+use super::{Artifact, ArtifactFunction};
+use polyloom_codegen::{NATIVE_ABI, NativeArgument, NativeReturn};
 use polyloom_ir::{Scalar, Type};
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +74,7 @@ pub struct ManifestFile {
 pub struct ManifestEntry {
     /// Its symbol.
     pub name: String,
-    /// `kernel`, `function` or `backward`.
+    /// `kernel`, `function`, `backward`, `fused` or `gradient`.
     pub kind: String,
     /// Its declaration in C.
     pub prototype: String,
@@ -92,10 +92,24 @@ pub struct ManifestEntry {
     /// States what callers see to.
     #[serde(default)]
     pub constraints: Vec<String>,
+    /// The extent that callers of a function of tensors choose, if they choose one: arrays with it have null in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extent: Option<ManifestExtent>,
     /// What its source promises of it and its code has been held against, such as `critical_path` or
     /// `target_latency_ns = 200`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub promises: Vec<String>,
+}
+
+/// An extent that callers choose.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ManifestExtent {
+    /// Its name.
+    pub name: String,
+    /// The least value.
+    pub least: u64,
+    /// The greatest value.
+    pub greatest: u64,
 }
 
 /// A parameter of a function.
@@ -151,7 +165,8 @@ fn shape_of(ty: Type) -> Vec<Option<u64>> {
     ty.composite_within().map(|c| c.shape().iter().map(|&n| Some(n.into())).collect()).unwrap_or_default()
 }
 
-fn parameters(signature: &NativeSignature) -> Vec<ManifestParameter> {
+fn parameters(function: &ArtifactFunction) -> Vec<ManifestParameter> {
+    let signature = &function.signature;
     let arguments = signature.arguments().into_iter().zip(signature.argument_names());
     let of = |(position, (argument, name)): (usize, (NativeArgument, String))| {
         let parameter = |kind: &str, elem: Scalar, shape: Vec<Option<u64>>, written: bool| ManifestParameter {
@@ -170,7 +185,8 @@ fn parameters(signature: &NativeSignature) -> Vec<ManifestParameter> {
             NativeArgument::Array { elem, ndim, is_written } => {
                 let inner = shape_of(signature.params[position - usize::from(signature.launch_rank)].ty);
                 let outer = usize::from(ndim) - inner.len();
-                parameter("array", elem, std::iter::repeat_n(None, outer).chain(inner).collect(), is_written)
+                let unknown = || std::iter::repeat_n(None, outer).chain(inner).collect();
+                parameter("array", elem, function.extents(position).unwrap_or_else(unknown), is_written)
             }
             NativeArgument::Workspace => {
                 parameter("workspace", Scalar::U8, vec![Some(signature.workspace_bytes)], true)
@@ -184,7 +200,7 @@ fn parameters(signature: &NativeSignature) -> Vec<ManifestParameter> {
 /// The manifest of an artifact with these files.
 pub(super) fn manifest(artifact: &Artifact, files: Vec<ManifestFile>) -> Manifest {
     let entries = artifact.functions.iter().map(|function| {
-        let signature = &function.parts.signature;
+        let signature = &function.signature;
         let has_arrays = signature.params.iter().any(|param| param.ty.as_any_array().is_some());
         let mut constraints = Vec::new();
         if has_arrays {
@@ -194,7 +210,10 @@ pub(super) fn manifest(artifact: &Artifact, files: Vec<ManifestFile>) -> Manifes
         if signature.launch_rank > 0 {
             constraints.push("the product of the extents is at most 2147483647".to_owned());
         }
-        if has_arrays && function.parts.sites.is_empty() {
+        if let Some(demands) = &function.demands {
+            // The checks that the function makes itself, of which it returns the number.
+            constraints.extend(demands.texts(signature));
+        } else if has_arrays && function.checks.is_empty() {
             constraints.push("indices are within the arrays".to_owned());
         }
         if !function.cores.is_empty() {
@@ -207,13 +226,16 @@ pub(super) fn manifest(artifact: &Artifact, files: Vec<ManifestFile>) -> Manifes
             prototype: prototype(signature),
             launch_rank: signature.launch_rank,
             float_mode: function.float_mode.name().to_owned(),
-            parameters: parameters(signature),
+            parameters: parameters(function),
             returns: match signature.returns {
                 NativeReturn::Status => "status".to_owned(),
                 NativeReturn::Value(scalar) => dtype(scalar),
             },
             checks: function.checks.clone(),
             constraints,
+            extent: function.demands.as_ref().and_then(|demands| demands.chosen.as_ref()).map(|chosen| {
+                ManifestExtent { name: chosen.name.to_string(), least: chosen.range.0, greatest: chosen.range.1 }
+            }),
             promises: function.promises.clone(),
         }
     });

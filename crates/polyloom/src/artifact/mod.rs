@@ -1,19 +1,23 @@
 //! Artifacts: kernels and functions compiled ahead of time, for programs that have no compiler when they run.
 //!
 //! An artifact is a folder: a static and a shared library, a C header, a Rust module, a Python module and a manifest.
+//! Kernels, functions of values and functions of tensors (`fused.rs`) are in it.
 //! Its functions have the ABI of native functions ([`polyloom_codegen::native`]), and there is code of each for several
 //! kinds of processors, among which the library chooses when it is loaded. Design: `docs/design/native-functions.md`.
 
 mod archive;
 mod c_header;
+mod fused;
 mod link;
 mod manifest;
 mod python_module;
 mod rust_module;
 
 pub use c_header::prototype;
+pub use fused::{FusedExtent, FusedFunction, FusedRecipe, FusedVariant};
 pub use manifest::{
-    MANIFEST_SCHEMA, Manifest, ManifestEntry, ManifestError, ManifestFile, ManifestParameter, ManifestTarget,
+    MANIFEST_SCHEMA, Manifest, ManifestEntry, ManifestError, ManifestExtent, ManifestFile, ManifestParameter,
+    ManifestTarget,
 };
 pub use polyloom_codegen::NativeCpu;
 
@@ -23,8 +27,9 @@ use crate::native_function::{NativeParts, describe_site};
 use crate::session::Session;
 use crate::value_function::ValueKernel;
 use crate::{Defaults, Form};
-use polyloom_codegen::CodegenError;
-use polyloom_codegen::is_reserved_symbol;
+use fused::CpuSequence;
+use polyloom_codegen::sequence::SequenceChecks;
+use polyloom_codegen::{CodegenError, NativeSignature, is_reserved_symbol};
 use polyloom_frontend::FunctionHandle;
 use polyloom_ir::text::attributes;
 use polyloom_ir::{Arch, Code, Diagnostic, FloatMode, Function, KernelMetadata};
@@ -46,6 +51,14 @@ pub enum ArtifactError {
          library, or one of the loader: give a prefix"
     )]
     Reserved(String),
+    /// A function of tensors cannot be in a library.
+    #[error("`{name}` cannot be in a library: {message}")]
+    Fused {
+        /// The function.
+        name: String,
+        /// Says why not.
+        message: String,
+    },
     /// A name that is no identifier of C.
     #[error("`{0}` is no name for a library: use letters, digits and underscores, and no digit first")]
     Name(String),
@@ -97,17 +110,31 @@ pub enum ArtifactKind {
     Function,
     /// The backward kernel of one.
     Backward,
+    /// A function of tensors.
+    Fused,
+    /// The value and the gradients of one that gives one number, or what carries cotangents of its results back.
+    Gradient,
 }
 
 impl ArtifactKind {
-    /// `kernel`, `function` or `backward`.
+    /// `kernel`, `function`, `backward`, `fused` or `gradient`.
     pub fn name(self) -> &'static str {
         match self {
             ArtifactKind::Kernel => "kernel",
             ArtifactKind::Function => "function",
             ArtifactKind::Backward => "backward",
+            ArtifactKind::Fused => "fused",
+            ArtifactKind::Gradient => "gradient",
         }
     }
+}
+
+/// What is compiled of a function.
+enum ArtifactCode {
+    /// One kernel.
+    Kernel(NativeParts),
+    /// Kernels that are called in order, for each kind of processor.
+    Sequence(Vec<CpuSequence>),
 }
 
 /// A function of an artifact.
@@ -115,7 +142,10 @@ pub(crate) struct ArtifactFunction {
     kind: ArtifactKind,
     /// Its name and parameters in the source.
     source_signature: String,
-    parts: NativeParts,
+    signature: NativeSignature,
+    code: ArtifactCode,
+    /// What a function of tensors demands of its arguments.
+    demands: Option<SequenceChecks>,
     /// The texts of its checks.
     checks: Vec<String>,
     float_mode: FloatMode,
@@ -127,6 +157,22 @@ pub(crate) struct ArtifactFunction {
     ptx: Vec<(Arch, Vec<u8>)>,
     /// One image of the code for all architectures, if there are any.
     fat_binary: Option<Vec<u8>>,
+}
+
+impl ArtifactFunction {
+    /// Returns the extents of an argument of a function of tensors, with nothing for one that callers choose; nothing of other functions.
+    fn extents(&self, argument: usize) -> Option<Vec<Option<u64>>> {
+        let shape = self.demands.as_ref()?.shapes.get(argument)?.as_ref()?;
+        Some(shape.iter().map(|extent| (extent.slope == 0).then_some(extent.constant as u64)).collect())
+    }
+
+    /// Returns the shape of an argument of a function of tensors in words: `64, N`.
+    fn shape_in_words(&self, argument: usize) -> Option<String> {
+        let demands = self.demands.as_ref()?;
+        let shape = demands.shapes.get(argument)?.as_ref()?;
+        let extents: Vec<String> = shape.iter().map(|extent| demands.describe(*extent)).collect();
+        Some(extents.join(", "))
+    }
 }
 
 /// Describes the machines and files of an artifact.
@@ -271,23 +317,7 @@ impl Artifact {
     ) -> Result<(), ArtifactError> {
         let name = format!("{}{name}", self.options.prefix);
         let parts = NativeParts::of(kernel, &name, results)?;
-        let own = [format!("{}_abi", self.name), format!("{}_cpu", self.name)];
-        let symbol = &*parts.signature.name;
-        let is_taken = |function: &ArtifactFunction| {
-            let other = &*function.parts.signature.name;
-            let clashes = |suffix: &str| symbol == format!("{other}{suffix}") || other == format!("{symbol}{suffix}");
-            let has_workspace = |parts: &NativeParts| parts.signature.workspace_bytes > 0;
-            // The sizes of their workspaces are constants of Rust, whose names are in capitals.
-            let in_capitals =
-                other.eq_ignore_ascii_case(symbol) && has_workspace(&parts) && has_workspace(&function.parts);
-            other == symbol || in_capitals || clashes("_site") || clashes("_workspace_size")
-        };
-        if is_reserved_symbol(symbol) || python_module::OWN_NAMES.contains(&symbol) {
-            return Err(ArtifactError::Reserved(symbol.to_owned()));
-        }
-        if own.iter().any(|own| own == symbol) || self.functions.iter().any(is_taken) {
-            return Err(ArtifactError::Symbol(symbol.to_owned()));
-        }
+        self.check_symbol(&parts.signature)?;
         let checks = parts.sites.iter().map(|site| describe_site(kernel, site).message).collect();
         let archs = if kind == ArtifactKind::Function { &[][..] } else { &self.options.archs };
         let mut ptx = Vec::new();
@@ -300,7 +330,9 @@ impl Artifact {
         self.functions.push(ArtifactFunction {
             kind,
             source_signature,
-            parts,
+            signature: parts.signature.clone(),
+            code: ArtifactCode::Kernel(parts),
+            demands: None,
             checks,
             float_mode: metadata.float_mode,
             promises: attributes(&KernelMetadata::default(), constraints),
@@ -308,6 +340,56 @@ impl Artifact {
             ptx,
             fat_binary,
         });
+        Ok(())
+    }
+
+    /// Adds a function of tensors. `session` compiles its kernels.
+    ///
+    /// # Errors
+    ///
+    /// [`ArtifactError::Fused`] if it does not run as native code alone, and those of [`Artifact::add_kernel`].
+    pub fn add_fused(&mut self, session: &Session, function: &FusedFunction) -> Result<(), ArtifactError> {
+        let name = format!("{}{}", self.options.prefix, function.name);
+        if !is_identifier(&name) {
+            return Err(ArtifactError::Name(name));
+        }
+        let made = function.code(session, &name, &self.cpus)?;
+        self.check_symbol(&made.signature)?;
+        self.functions.push(ArtifactFunction {
+            kind: function.kind,
+            source_signature: function.source_signature.clone(),
+            signature: made.signature,
+            code: ArtifactCode::Sequence(made.cpus),
+            demands: Some(made.demands),
+            checks: made.checks,
+            float_mode: function.float_mode,
+            promises: Vec::new(),
+            cores: Vec::new(),
+            ptx: Vec::new(),
+            fat_binary: None,
+        });
+        Ok(())
+    }
+
+    /// Checks that a function's symbol is free and may be one.
+    fn check_symbol(&self, signature: &NativeSignature) -> Result<(), ArtifactError> {
+        let own = [format!("{}_abi", self.name), format!("{}_cpu", self.name)];
+        let symbol = &*signature.name;
+        let is_taken = |function: &ArtifactFunction| {
+            let other = &*function.signature.name;
+            let clashes = |suffix: &str| symbol == format!("{other}{suffix}") || other == format!("{symbol}{suffix}");
+            let has_workspace = |signature: &NativeSignature| signature.workspace_bytes > 0;
+            // The sizes of their workspaces are constants of Rust, whose names are in capitals.
+            let in_capitals =
+                other.eq_ignore_ascii_case(symbol) && has_workspace(signature) && has_workspace(&function.signature);
+            other == symbol || in_capitals || clashes("_site") || clashes("_workspace_size")
+        };
+        if is_reserved_symbol(symbol) || python_module::OWN_NAMES.contains(&symbol) {
+            return Err(ArtifactError::Reserved(symbol.to_owned()));
+        }
+        if own.iter().any(|own| own == symbol) || self.functions.iter().any(is_taken) {
+            return Err(ArtifactError::Symbol(symbol.to_owned()));
+        }
         Ok(())
     }
 
@@ -352,10 +434,10 @@ impl Artifact {
         }
         for function in &self.functions {
             for (arch, text) in &function.ptx {
-                write("ptx", format!("{}.{arch}.ptx", function.parts.signature.name), Some(*arch), text)?;
+                write("ptx", format!("{}.{arch}.ptx", function.signature.name), Some(*arch), text)?;
             }
             if let Some(image) = &function.fat_binary {
-                write("fatbin", format!("{}.fatbin", function.parts.signature.name), None, image)?;
+                write("fatbin", format!("{}.fatbin", function.signature.name), None, image)?;
             }
         }
         if self.options.has_shared_library {
@@ -380,8 +462,9 @@ struct ArtifactObject {
 mod target {
     //! The object files of an artifact.
 
-    use super::{Artifact, ArtifactError, ArtifactObject};
-    use polyloom_codegen::{NativeCpu, NativeLibrary, NativeSignature, cpu_symbol};
+    use super::{Artifact, ArtifactCode, ArtifactError, ArtifactObject};
+    use polyloom_codegen::sequence::SequenceCallee;
+    use polyloom_codegen::{NativeCpu, NativeLibrary, NativeSequence, NativeSignature, cpu_symbol};
     use polyloom_llvm::LlvmBackend;
     use polyloom_runtime::without_fork;
 
@@ -397,23 +480,59 @@ mod target {
     pub(super) fn objects(artifact: &Artifact) -> Result<Vec<ArtifactObject>, ArtifactError> {
         let triple = artifact.options.triple.as_deref();
         let mut objects = Vec::new();
-        for &cpu in &artifact.cpus {
+        for (index, &cpu) in artifact.cpus.iter().enumerate() {
             let backend = LlvmBackend::for_processors(triple, cpu)?;
             for function in &artifact.functions {
-                let name = &function.parts.signature.name;
-                let symbol = if artifact.cpus.len() == 1 { name.to_string() } else { cpu_symbol(name, cpu) };
-                let bytes = function.parts.compile(&backend, &symbol, false)?;
-                objects.push(ArtifactObject { bytes, symbols: vec![symbol] });
+                let symbol =
+                    |name: &str| if artifact.cpus.len() == 1 { name.to_owned() } else { cpu_symbol(name, cpu) };
+                let own = symbol(&function.signature.name);
+                match &function.code {
+                    ArtifactCode::Kernel(parts) => {
+                        let bytes = parts.compile(&backend, &own, false)?;
+                        objects.push(ArtifactObject { bytes, symbols: vec![own] });
+                    }
+                    ArtifactCode::Sequence(cpus) => {
+                        let sequence = &cpus[index];
+                        // C has no such identifiers, so that no function of a program is called so.
+                        let of_kernel = |n: usize| symbol(&format!("{}.k{n}", function.signature.name));
+                        let names: Vec<String> = (0..sequence.kernels.len()).map(of_kernel).collect();
+                        for (kernel, name) in sequence.kernels.iter().zip(&names) {
+                            let bytes = kernel.parts.compile(&backend, name, false)?;
+                            objects.push(ArtifactObject { bytes, symbols: vec![name.clone()] });
+                        }
+                        let callees: Vec<SequenceCallee<'_>> = sequence
+                            .kernels
+                            .iter()
+                            .zip(&names)
+                            .map(|(kernel, symbol)| SequenceCallee {
+                                symbol,
+                                signature: &kernel.parts.signature,
+                                first_check: kernel.first_check,
+                            })
+                            .collect();
+                        let Some(checks) = &function.demands else { continue };
+                        let bytes = without_fork(|| {
+                            backend.compile_sequence(&NativeSequence {
+                                signature: &function.signature,
+                                symbol: &own,
+                                callees: &callees,
+                                variants: &sequence.variants,
+                                checks,
+                            })
+                        })?;
+                        objects.push(ArtifactObject { bytes, symbols: vec![own] });
+                    }
+                }
             }
         }
         let functions: Vec<(&NativeSignature, &[String])> =
-            artifact.functions.iter().map(|function| (&function.parts.signature, &function.checks[..])).collect();
+            artifact.functions.iter().map(|function| (&function.signature, &function.checks[..])).collect();
         let library = NativeLibrary { name: &artifact.name, cpus: &artifact.cpus, functions: &functions };
         let least = artifact.cpus.first().copied().unwrap_or(NativeCpu::Baseline);
         let bytes = without_fork(|| LlvmBackend::for_processors(triple, least)?.compile_library(&library))?;
         let mut symbols = vec![format!("{}_abi", artifact.name), format!("{}_cpu", artifact.name)];
         for function in &artifact.functions {
-            let name = &function.parts.signature.name;
+            let name = &function.signature.name;
             if !function.checks.is_empty() {
                 symbols.push(format!("{name}_site"));
             }

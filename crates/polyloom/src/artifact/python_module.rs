@@ -106,7 +106,7 @@ def cpu() -> str:
 "#;
 
 fn function(artifact: &ArtifactFunction) -> String {
-    let signature = &artifact.parts.signature;
+    let signature = &artifact.signature;
     let name = &signature.name;
     let (mut params, mut types, mut given, mut before) = (Vec::new(), Vec::new(), Vec::new(), String::new());
     let mut results: Vec<String> = Vec::new();
@@ -135,9 +135,14 @@ fn function(artifact: &ArtifactFunction) -> String {
                 let param = &signature.params[position - usize::from(signature.launch_rank)];
                 let inner = param.ty.composite_within().map(|composite| composite.shape()).unwrap_or_default();
                 let outer = usize::from(ndim) - inner.len();
-                let shape: String = (0..outer)
-                    .map(|_| "None, ".to_owned())
-                    .chain(inner.iter().map(|extent| format!("{extent}, ")))
+                let unknown = || {
+                    let inner = inner.iter().map(|&extent| Some(u64::from(extent)));
+                    std::iter::repeat_n(None, outer).chain(inner).collect()
+                };
+                let shape: Vec<Option<u64>> = artifact.extents(position).unwrap_or_else(unknown);
+                let shape: String = shape
+                    .iter()
+                    .map(|extent| extent.map_or_else(|| "None, ".to_owned(), |extent| format!("{extent}, ")))
                     .collect();
                 let is_written = if is_written { "True" } else { "False" };
                 let dtype = numpy_type(elem);
@@ -175,7 +180,7 @@ fn function(artifact: &ArtifactFunction) -> String {
     };
     let mut text =
         format!("\n\n_library.{name}.argtypes = [{}]\n_library.{name}.restype = {restype}\n", types.join(", "));
-    let has_sites = !artifact.parts.sites.is_empty();
+    let has_sites = !artifact.checks.is_empty();
     if has_sites {
         let _ = writeln!(
             text,

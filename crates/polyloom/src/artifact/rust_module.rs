@@ -1,6 +1,6 @@
 //! The Rust module of an artifact: declarations, and arrays of slices.
 
-use super::c_header::{param_names, prototype};
+use super::c_header::{described, param_names, prototype};
 use super::{Artifact, ArtifactFunction};
 use polyloom_codegen::{NATIVE_ABI, NativeArgument, NativeReturn, NativeSignature};
 use polyloom_ir::Scalar;
@@ -16,7 +16,7 @@ fn rust_type(scalar: Scalar) -> &'static str {
 }
 
 fn declaration(function: &ArtifactFunction) -> String {
-    let signature = &function.parts.signature;
+    let signature = &function.signature;
     let params: Vec<String> = signature
         .arguments()
         .into_iter()
@@ -46,10 +46,12 @@ fn declaration(function: &ArtifactFunction) -> String {
         .params
         .iter()
         .zip(param_names(signature))
-        .filter(|(param, _)| param.ty.as_any_array().is_some())
-        .map(|(param, name)| {
-            let access = if param.is_written { "read and written" } else { "read" };
-            format!("    ///\n    /// `{name}`: `{}`, {access}.\n", param.ty.python_name())
+        .enumerate()
+        .filter(|(_, (param, _))| param.ty.as_any_array().is_some())
+        .map(|(n, (_, name))| {
+            let described = described(function, n);
+            let (ty, access) = described.rsplit_once(", ").unwrap_or((&described, ""));
+            format!("    ///\n    /// `{name}`: `{ty}`, {access}.\n")
         })
         .collect();
     let mut text = format!(
@@ -58,7 +60,7 @@ fn declaration(function: &ArtifactFunction) -> String {
         signature.name,
         params.join(", ")
     );
-    if !function.parts.sites.is_empty() {
+    if !function.checks.is_empty() {
         let _ = write!(
             text,
             "    /// The check that a status of `{0}` names, as text that ends with 0.\n    pub fn {0}_site(status: i32) -> *const core::ffi::c_char;\n",
@@ -90,7 +92,7 @@ pub(super) fn module(artifact: &Artifact) -> String {
          unsafe extern \"C\" {\n",
     );
     for function in &artifact.functions {
-        let _ = writeln!(text, "    // {}", prototype(&function.parts.signature));
+        let _ = writeln!(text, "    // {}", prototype(&function.signature));
         text.push_str(&declaration(function));
     }
     let _ = write!(
@@ -100,7 +102,7 @@ pub(super) fn module(artifact: &Artifact) -> String {
          pub fn {name}_cpu() -> *const core::ffi::c_char;\n}}\n"
     );
     for function in &artifact.functions {
-        let NativeSignature { name, workspace_bytes, .. } = &function.parts.signature;
+        let NativeSignature { name, workspace_bytes, .. } = &function.signature;
         if *workspace_bytes > 0 {
             let _ = write!(
                 text,

@@ -157,6 +157,8 @@ pub struct ExecutablePath<K> {
     pub(super) n_arrays: usize,
     /// The places of the parts of the arena, in bytes.
     pub(super) blocks: Vec<u64>,
+    /// The bytes of each of these parts.
+    pub(super) block_bytes: Vec<u64>,
     pub(super) arena_bytes: u64,
     /// For each output the array that it is, if it is one.
     pub(super) output_arrays: Vec<Option<usize>>,
@@ -253,10 +255,11 @@ impl<K> ExecutablePath<K> {
 }
 
 /// A part of the arena: how large it is, and which steps it lives for.
-struct ArenaBlock {
-    n_bytes: u64,
-    first: usize,
-    last: usize,
+#[derive(Clone, Debug)]
+pub(crate) struct ArenaBlock {
+    pub(crate) n_bytes: u64,
+    pub(crate) first: usize,
+    pub(crate) last: usize,
 }
 
 struct PathCompiler<'a, L: ArrayLibrary> {
@@ -634,6 +637,7 @@ impl<L: ArrayLibrary> PathCompiler<'_, L> {
             dead,
             n_arrays: self.n_arrays,
             blocks,
+            block_bytes: self.blocks.iter().map(|block| block.n_bytes).collect(),
             arena_bytes,
             output_arrays,
             library_code: self.library_code,
@@ -710,7 +714,7 @@ fn is_whole(output: &PlanOutput, n_elements: u64) -> bool {
 }
 
 /// Gives each block the first place that no other one has meanwhile, the largest first. Returns the places, and the bytes of all.
-fn place_blocks(blocks: &[ArenaBlock]) -> (Vec<u64>, u64) {
+pub(crate) fn place_blocks(blocks: &[ArenaBlock]) -> (Vec<u64>, u64) {
     const ALIGNMENT: u64 = 64;
     let mut order: Vec<usize> = (0..blocks.len()).collect();
     order.sort_by_key(|&block| (std::cmp::Reverse(blocks[block].n_bytes), block));

@@ -15,6 +15,7 @@
 //!
 //! Design: `docs/design/executor.md`.
 
+mod calls;
 mod compile;
 mod elements;
 mod host_arrays;
@@ -22,6 +23,8 @@ mod library;
 mod measure;
 mod run;
 
+pub(crate) use calls::{CallArg, CallMemory, PathCall, PathCalls};
+pub(crate) use compile::{ArenaBlock, place_blocks};
 pub use compile::{ExecutablePath, OutputPlace};
 #[cfg(feature = "planner")]
 pub(crate) use elements::write_elements;

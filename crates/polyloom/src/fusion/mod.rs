@@ -136,6 +136,11 @@ impl FusedPlan {
         self.kernels.iter().map(|launch| &launch.kernel)
     }
 
+    /// The launches in their order: the kernel, its threads and its arguments.
+    pub(crate) fn launches(&self) -> impl Iterator<Item = (&Arc<Kernel>, &KernelGrid, &[PlanArg])> {
+        self.kernels.iter().map(|launch| (&launch.kernel, &launch.grid, &launch.args[..]))
+    }
+
     /// The buffers that the caller gives for results.
     pub fn output_buffers(&self) -> impl Iterator<Item = &PlanBuffer> {
         self.buffers.iter().filter(|buffer| buffer.kind == BufferKind::Output)

@@ -17,6 +17,7 @@ mod candidates;
 mod choose;
 mod computation;
 mod database;
+mod fitting;
 mod offline;
 mod profile;
 mod tuning;
@@ -26,6 +27,7 @@ pub use candidates::{CandidateList, PathCandidate, candidates, default_recipe, d
 pub use choose::{DecisionReason, PathDecision, PathPolicy, PolicyMode, choose_by_costs, choose_measured};
 pub use computation::PlannedComputation;
 pub use database::{DatabaseAccess, PlannerDatabase};
+pub use fitting::{computations_of, fit_recipe};
 pub use offline::{OfflineProgress, OfflineSettings, StoredComputation, profile_offline, stored_computation};
 pub use polyloom_store as store;
 pub use profile::{CompiledCandidate, ProfileSettings, ProfiledPath, compile_candidate, profile, traces_of};

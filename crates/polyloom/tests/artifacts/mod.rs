@@ -1,5 +1,7 @@
 //! Libraries made ahead of time, used by programs of C.
 
+mod fused;
+
 use polyloom::artifact::{Artifact, ArtifactError, ArtifactOptions, Manifest, ManifestError, NativeCpu};
 use polyloom::frontend::FileEnvironment;
 use polyloom::{EmitError, Session, SourceFile, SourceUnit};
