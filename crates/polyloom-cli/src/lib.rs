@@ -54,7 +54,7 @@ enum CliCommand {
     /// Compile a kernel and write one of its forms
     Compile(compile::CompileArguments),
     /// Build kernels and functions into a library for C, C++, Rust and Python, with no compiler at run time
-    Build(build::BuildArguments),
+    Build(Box<build::BuildArguments>),
     /// Say how kernels run on this machine's CPU, and why
     Explain(explain::ExplainArguments),
     /// Measure how long single calls of a kernel take

@@ -24,6 +24,9 @@ use polyloom_runtime::Processor;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
+/// Chooses a tensor among the types of a function's inputs and outputs.
+type TypeOfTensor<'a> = dyn Fn(&(Vec<TensorType>, Vec<TensorType>)) -> Option<TensorType> + 'a;
+
 /// The most ranges of an extent with steps of their own.
 const MAX_VARIANTS: usize = 256;
 
@@ -148,7 +151,7 @@ impl FusedFunction {
         if inputs.len() != self.inputs.len() || outputs.len() != self.outputs.len() {
             return Err(refused("internal error: its graph has other arguments"));
         }
-        let of = |what: &dyn Fn(&(Vec<TensorType>, Vec<TensorType>)) -> Option<TensorType>, name: &str| {
+        let of = |what: &TypeOfTensor, name: &str| {
             let each = all.iter().map(|types| {
                 what(types).ok_or_else(|| refused("it gives another number of results for other extents"))
             });

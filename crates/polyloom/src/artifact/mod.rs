@@ -132,7 +132,7 @@ impl ArtifactKind {
 /// What is compiled of a function.
 enum ArtifactCode {
     /// One kernel.
-    Kernel(NativeParts),
+    Kernel(Box<NativeParts>),
     /// Kernels that are called in order, for each kind of processor.
     Sequence(Vec<CpuSequence>),
 }
@@ -331,7 +331,7 @@ impl Artifact {
             kind,
             source_signature,
             signature: parts.signature.clone(),
-            code: ArtifactCode::Kernel(parts),
+            code: ArtifactCode::Kernel(Box::new(parts)),
             demands: None,
             checks,
             float_mode: metadata.float_mode,
