@@ -273,11 +273,11 @@ def test_bool_parameters_take_booleans_and_integers_and_nothing_named_like_them(
     class boolean:  # noqa: N801
         pass
 
-    for value in (True, np.True_, loom.bool(True), 1, -4):
+    for value in (True, np.True_, loom.bool(True), 1, -4, np.int32(1), loom.int32(1)):
         out = np.zeros(1, bool)
         loom.launch(store, 1, [value, out])
         assert out[0]
-    for value in (boolean(), 1.0, loom.int32(1)):
+    for value in (boolean(), 1.0, loom.float32(1), np.array([1, 2])):
         with pytest.raises(TypeError, match="'value'.*bool"):
             loom.launch(store, 1, [value, np.zeros(1, bool)])
 

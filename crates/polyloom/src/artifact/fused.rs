@@ -85,12 +85,14 @@ pub struct FusedFunction {
 }
 
 /// A sequence for one kind of processor.
+#[cfg_attr(not(feature = "_llvm"), expect(dead_code, reason = "without LLVM nothing is written"))]
 pub(super) struct CpuSequence {
     pub(super) kernels: Vec<SequenceKernel>,
     pub(super) variants: Vec<SequenceVariant>,
 }
 
 /// A kernel of a sequence.
+#[cfg_attr(not(feature = "_llvm"), expect(dead_code, reason = "without LLVM nothing is written"))]
 pub(super) struct SequenceKernel {
     pub(super) parts: NativeParts,
     /// What is added to its status.

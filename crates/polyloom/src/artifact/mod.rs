@@ -130,6 +130,7 @@ impl ArtifactKind {
 }
 
 /// What is compiled of a function.
+#[cfg_attr(not(feature = "_llvm"), expect(dead_code, reason = "without LLVM nothing is written"))]
 enum ArtifactCode {
     /// One kernel.
     Kernel(Box<NativeParts>),
@@ -143,6 +144,7 @@ pub(crate) struct ArtifactFunction {
     /// Its name and parameters in the source.
     source_signature: String,
     signature: NativeSignature,
+    #[cfg_attr(not(feature = "_llvm"), expect(dead_code, reason = "without LLVM nothing is written"))]
     code: ArtifactCode,
     /// What a function of tensors demands of its arguments.
     demands: Option<SequenceChecks>,
