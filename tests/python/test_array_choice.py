@@ -283,3 +283,67 @@ def test_gradients_flow_through_returned_arrays():
     tape.backward(grads={o: loom.ones(3)})
     assert a.grad.numpy().tolist() == [10.0, 20.0, 30.0]
     assert b.grad.numpy().tolist() == [1.0, 2.0, 3.0]
+
+
+@loom.kernel
+def by_statement(
+    a: loom.array(dtype=float),
+    b: loom.array(dtype=float),
+    c: loom.array(dtype=float),
+    which: int,
+    out: loom.array(dtype=float),
+):
+    i = loom.tid()
+    if which == 0:
+        x = a
+        factor = 1.0
+    elif which == 1:
+        x = b
+        factor = 2.0
+    else:
+        x = c
+        factor = 3.0
+    out[i] = x[i] * factor
+    x[i] = -1.0
+
+
+@loom.kernel
+def of_rows(a: loom.array2d(dtype=float), which: int, out: loom.array(dtype=float)):
+    if which > 0:
+        row = a[1]
+    else:
+        row = a[0, 1:]
+    if which > 5:
+        return
+    for i in range(row.shape[0]):
+        out[i] = row[i]
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_statements_choose_arrays(device):
+    for which in range(3):
+        arrays = [loom.full(3, value, dtype=float, device=device) for value in (10.0, 20.0, 30.0)]
+        out = loom.zeros(3, dtype=float, device=device)
+        loom.launch(by_statement, 3, [*arrays, which, out], device=device)
+        assert out.list() == [(10.0 * (which + 1)) * (which + 1)] * 3
+        assert [array.list()[0] for array in arrays] == [-1.0 if n == which else 10.0 * (n + 1) for n in range(3)]
+    a = loom.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], dtype=float, device=device)
+    for which, expected in ((0, [2.0, 3.0, 0.0]), (1, [4.0, 5.0, 6.0]), (6, [0.0, 0.0, 0.0])):
+        out = loom.zeros(3, dtype=float, device=device)
+        loom.launch(of_rows, 1, [a, which, out], device=device)
+        assert out.list() == expected
+
+
+def test_a_name_of_an_array_is_not_set_again():
+    with pytest.warns(SyntaxWarning, match="cannot be assigned again"):
+
+        @loom.kernel
+        def again(a: loom.array(dtype=float), b: loom.array(dtype=float), which: int):
+            x = a
+            if which > 0:
+                x = b
+            x[0] = 1.0
+
+    one = loom.zeros(1, dtype=float)
+    with pytest.raises(loom.CompileError, match="`x` names an array and cannot be assigned again"):
+        loom.launch(again, 1, [one, one, 1])

@@ -1,6 +1,7 @@
-//! `x = a if cond else b` of arrays: the rest of the block is checked once for each of them.
+//! `x = a if cond else b` of arrays, and `if` statements that set names to arrays: the rest of the block is checked once for
+//! each of them.
 //!
-//! HIR has no arrays that are values, so a name cannot stand for one of two. What follows the assignment in its block is
+//! HIR has no arrays that are values, so a name cannot stand for one of two. What follows the statement in its block is
 //! written twice, in the branches of an `if`, in each of which the name stands for one array.
 //!
 //! Design: `docs/design/array-views.md`.
@@ -11,12 +12,16 @@ use crate::structure::ValueType;
 use crate::typed_ast::{ExprKind, LocalId, StmtKind, TypedStmt};
 use polyloom_ir::Span;
 use ruff_python_ast as ast;
+use ruff_python_ast::visitor::{self, Visitor};
 use rustc_hash::FxHashMap;
 
-/// An assignment that chooses an array.
-pub(super) struct ArrayChoice<'a> {
-    target: &'a ast::Expr,
-    chosen: &'a ast::ExprIf,
+/// A statement that chooses an array by a condition.
+#[derive(Clone, Copy)]
+pub(super) enum ArrayChoice<'a> {
+    /// An assignment.
+    Assignment { target: &'a ast::Expr, chosen: &'a ast::ExprIf },
+    /// Branches, some of which set a name to an array.
+    Branches { test: &'a ast::Expr, body: &'a [ast::Stmt], clauses: &'a [ast::ElifElseClause], span: Span },
 }
 
 /// A snapshot of what names mean, taken before code that is checked more than once.
@@ -26,14 +31,43 @@ pub(super) struct NameSnapshot<'a> {
 }
 
 impl<'a> FunctionChecker<'_, '_, 'a> {
-    /// The assignment that a statement is, if it chooses an array by a condition that only the launch knows.
-    pub(super) fn array_choice(&mut self, stmt: &'a ast::Stmt) -> Option<ArrayChoice<'a>> {
-        let ast::Stmt::Assign(assign) = stmt else { return None };
-        let ([target @ ast::Expr::Name(_)], ast::Expr::If(chosen)) = (&assign.targets[..], &*assign.value) else {
-            return None;
-        };
-        let is_choice = self.names_array(&chosen.body) && self.names_array(&chosen.orelse);
-        (is_choice && self.choice(&chosen.test).is_none()).then_some(ArrayChoice { target, chosen })
+    /// The choice that a statement is, if it chooses an array by a condition that only the launch knows. `rest` follows it.
+    pub(super) fn array_choice(&mut self, stmt: &'a ast::Stmt, rest: &'a [ast::Stmt]) -> Option<ArrayChoice<'a>> {
+        match stmt {
+            ast::Stmt::Assign(assign) => {
+                let ([target @ ast::Expr::Name(_)], ast::Expr::If(chosen)) = (&assign.targets[..], &*assign.value)
+                else {
+                    return None;
+                };
+                let is_choice = self.names_array(&chosen.body) && self.names_array(&chosen.orelse);
+                (is_choice && self.choice(&chosen.test).is_none()).then_some(ArrayChoice::Assignment { target, chosen })
+            }
+            ast::Stmt::If(branch) => {
+                let span = self.span(stmt);
+                self.branches_that_choose(&branch.test, &branch.body, &branch.elif_else_clauses, span, rest)
+            }
+            _ => None,
+        }
+    }
+
+    /// The choice that branches are, if one of them sets a name that the rest of the block has to an array.
+    fn branches_that_choose(
+        &mut self,
+        test: &'a ast::Expr,
+        body: &'a [ast::Stmt],
+        clauses: &'a [ast::ElifElseClause],
+        span: Span,
+        rest: &'a [ast::Stmt],
+    ) -> Option<ArrayChoice<'a>> {
+        let bodies = [body].into_iter().chain(clauses.iter().map(|clause| &clause.body[..]));
+        let sets_array = bodies.flatten().any(|inner| match inner {
+            ast::Stmt::Assign(assign) => match &assign.targets[..] {
+                [ast::Expr::Name(name)] => self.names_array(&assign.value) && mentions(rest, name.id.as_str()),
+                _ => false,
+            },
+            _ => false,
+        });
+        (sets_array && self.choice(test).is_none()).then_some(ArrayChoice::Branches { test, body, clauses, span })
     }
 
     /// Returns true for names of arrays, of their parts, of structs that hold arrays, and for choices among such.
@@ -58,16 +92,14 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         }
     }
 
-    /// The assignment, and what follows it in its block.
-    pub(super) fn choose_array(
-        &mut self,
-        ArrayChoice { target, chosen }: ArrayChoice<'a>,
-        rest: &'a [ast::Stmt],
-        out: &mut Vec<TypedStmt>,
-    ) {
-        let cond = self.condition(&chosen.test);
-        let span = self.span(target);
-        let decided = self.unchanging_parameter(&chosen.test);
+    /// The statement, and what follows it in its block.
+    pub(super) fn choose_array(&mut self, choice: ArrayChoice<'a>, rest: &'a [ast::Stmt], out: &mut Vec<TypedStmt>) {
+        let (test, span) = match choice {
+            ArrayChoice::Assignment { target, chosen } => (&*chosen.test, self.span(target)),
+            ArrayChoice::Branches { test, span, .. } => (test, span),
+        };
+        let cond = self.condition(test);
+        let decided = self.unchanging_parameter(test);
         let before = self.flow.clone();
         let names = self.snapshot_names();
         let n_diagnostics = self.compilation.diagnostics.len();
@@ -75,11 +107,17 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         let mut branches = [Vec::new(), Vec::new()];
         let mut after: Option<FlowState> = None;
         for (taken, branch) in [true, false].into_iter().zip(&mut branches) {
-            let value = if taken { &chosen.body } else { &chosen.orelse };
             self.flow = before.clone();
             self.decided.extend(decided.map(|name| (name, taken)));
             let scope = self.open_scope();
-            self.choose_one(target, value, span, rest, branch);
+            match choice {
+                ArrayChoice::Assignment { target, chosen } => {
+                    let value = if taken { &chosen.body } else { &chosen.orelse };
+                    self.choose_one(target, value, span, rest, branch);
+                }
+                ArrayChoice::Branches { body, .. } if taken => self.block_and_rest(body, rest, branch),
+                ArrayChoice::Branches { clauses, .. } => self.clauses_and_rest(clauses, rest, branch),
+            }
             self.close_scope(scope);
             self.restore_names(&names);
             self.decided.truncate(self.decided.len() - usize::from(decided.is_some()));
@@ -114,11 +152,40 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     ) {
         match value {
             ast::Expr::If(chosen) if self.choice(&chosen.test).is_none() => {
-                self.choose_array(ArrayChoice { target, chosen }, rest, out);
+                self.choose_array(ArrayChoice::Assignment { target, chosen }, rest, out);
             }
             _ => {
                 self.assign_one(target, value, span, out);
                 self.block(rest, out);
+            }
+        }
+    }
+
+    /// A block, and what follows it unless it leaves.
+    fn block_and_rest(&mut self, body: &'a [ast::Stmt], rest: &'a [ast::Stmt], out: &mut Vec<TypedStmt>) {
+        self.block(body, out);
+        if self.flow.reachable {
+            self.block(rest, out);
+        }
+    }
+
+    /// What `elif` and `else` make of the branch that is not taken, and what follows it.
+    fn clauses_and_rest(
+        &mut self,
+        clauses: &'a [ast::ElifElseClause],
+        rest: &'a [ast::Stmt],
+        out: &mut Vec<TypedStmt>,
+    ) {
+        let Some((first, others)) = clauses.split_first() else { return self.block(rest, out) };
+        let span = self.span(first);
+        let Some(test) = &first.test else { return self.block_and_rest(&first.body, rest, out) };
+        match self.branches_that_choose(test, &first.body, others, span, rest) {
+            Some(choice) => self.choose_array(choice, rest, out),
+            None => {
+                self.branch(test, &first.body, others, span, out);
+                if self.flow.reachable {
+                    self.block(rest, out);
+                }
             }
         }
     }
@@ -172,6 +239,20 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
             }
         }
     }
+}
+
+/// Returns true if a name stands in statements.
+fn mentions(statements: &[ast::Stmt], name: &str) -> bool {
+    struct NameFinder<'n>(&'n str, bool);
+    impl<'b> Visitor<'b> for NameFinder<'_> {
+        fn visit_expr(&mut self, expr: &'b ast::Expr) {
+            self.1 |= matches!(expr, ast::Expr::Name(name) if name.id.as_str() == self.0);
+            visitor::walk_expr(self, expr);
+        }
+    }
+    let mut finder = NameFinder(name, false);
+    statements.iter().for_each(|stmt| finder.visit_stmt(stmt));
+    finder.1
 }
 
 /// Returns true if one of these statements, or one within them, assigns a name.

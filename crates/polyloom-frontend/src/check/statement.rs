@@ -45,7 +45,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
                 );
             }
             let out = if ended { &mut dropped } else { &mut *out };
-            if let Some(choice) = self.array_choice(stmt) {
+            if let Some(choice) = self.array_choice(stmt, &body[at + 1..]) {
                 self.choose_array(choice, &body[at + 1..], out);
                 break;
             }
@@ -134,7 +134,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
     }
 
     /// `if`, and what `elif` makes of its `else`.
-    fn branch(
+    pub(super) fn branch(
         &mut self,
         test: &'a ast::Expr,
         body: &'a [ast::Stmt],
