@@ -526,8 +526,8 @@ def test_what_another_process_measures_is_seen(database):
     before = f.plan(X[:30], Y[:30]).groups[0]["why"]
     assert not before.startswith("measured")
     run_script(database, "f.plan(x[:30], x[:30], measure=60)")
-    # A thread looks now and then.
-    assert _native.look_for_news()
+    # A thread looks now and then, and may have been first.
+    _native.look_for_news()
     after = f.plan(X[:30], Y[:30]).groups[0]["why"]
     assert after.startswith("measured") or after == before
     assert np.array_equal(f(X[:30], Y[:30]), EXPECTED[:30])

@@ -272,15 +272,18 @@ def test_a_part_of_an_array_may_be_named_again_in_a_branch_of_a_later_copy():
         assert o.tolist() == ([6.0, 1.0, 3.0] if n == 0 else [6.0, 0.0, 6.0])
 
 
-def test_a_part_that_a_branch_has_changed_is_not_read_afterwards():
-    with pytest.raises(loom.CompileError, match="`part` stands for different arrays, or parts of them"):
+def test_a_part_that_a_branch_has_changed_is_the_branchs_afterwards():
+    @loom.kernel
+    def k(a: loom.array(dtype=float), n: int):
+        part = a[1:]
+        if n > 0:
+            part = a[2:]
+        part[0] = 1.0
 
-        @loom.kernel
-        def k(a: loom.array(dtype=float), n: int):
-            part = a[1:]
-            if n > 0:
-                part = a[2:]
-            part[0] = 1.0
+    for n, expected in ((0, [0.0, 1.0, 0.0]), (1, [0.0, 0.0, 1.0])):
+        a = loom.zeros(3, dtype=float)
+        loom.launch(k, 1, [a, n])
+        assert a.list() == expected
 
     with pytest.raises(loom.CompileError, match="`part` has a value already and cannot stand for a part of an array"):
 
@@ -291,6 +294,16 @@ def test_a_part_that_a_branch_has_changed_is_not_read_afterwards():
                 part[0] = 1.0
                 if n > i:
                     part = a[2:]
+
+    with pytest.raises(loom.CompileError, match="`part` has a value already and cannot stand for a part of an array"):
+
+        @loom.kernel
+        def kept(a: loom.array(dtype=float), n: int):
+            part = a[1:]
+            for i in range(n):
+                if i == 0:
+                    part = a[2:]
+                part[0] = 1.0
 
     @loom.kernel
     def left(a: loom.array(dtype=float), n: int):
