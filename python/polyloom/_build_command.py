@@ -88,7 +88,8 @@ class BuiltFunction:
     def _value(self, where: str, extent: int | None) -> Any:
         if where in self.numbers:
             return _number(where, self.numbers[where])
-        shape = [extent if isinstance(each, str) else each for each in self.shapes[where]]
+        # Where an extent has a name, there is one that is chosen.
+        shape = [(extent or 0) if isinstance(each, str) else each for each in self.shapes[where]]
         return np.broadcast_to(np.zeros((), self.dtypes[where]), shape)
 
     def variant(self, extent: int | None) -> tuple[dict[str, Any], list[str], list[str]]:

@@ -28,9 +28,7 @@ def users_line() -> str:
 
 
 def _without_value(what: str, instead: str) -> NoReturn:
-    raise TypeError(
-        f"{what} of a tensor is not known while a function is traced: {instead}\n  {users_line()}"
-    )
+    raise TypeError(f"{what} of a tensor is not known while a function is traced: {instead}\n  {users_line()}")
 
 
 class TracedTensor(_native.TracedBase):
@@ -447,9 +445,7 @@ def _argsorted(x: Any, axis: int | None = -1) -> Any:
 
 def _padded(x: Any, pad_width: Any, mode: str = "constant", *, constant_values: float = 0) -> Any:
     if mode != "constant":
-        raise TypeError(
-            f"np.pad of mode {mode!r} is not traced: ops.pad has constants\n  {users_line()}"
-        )
+        raise TypeError(f"np.pad of mode {mode!r} is not traced: ops.pad has constants\n  {users_line()}")
     widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2))
     return ops.pad(x, [int(width) for width in widths.ravel()], constant_values)
 
