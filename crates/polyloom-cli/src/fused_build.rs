@@ -14,7 +14,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What Python says of the functions.
+/// Holds what Python says of the functions.
 #[derive(Deserialize)]
 struct TracedFunctions {
     functions: Vec<TracedFunction>,

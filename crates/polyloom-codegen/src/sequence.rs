@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct SequenceNumber {
     /// The number where the extent is 0.
     pub constant: i64,
-    /// What each further one of the extent adds.
+    /// Says what each further one of the extent adds.
     pub slope: i64,
 }
 
@@ -132,14 +132,14 @@ pub struct SequenceCallee<'a> {
     pub symbol: &'a str,
     /// Its ABI.
     pub signature: &'a NativeSignature,
-    /// What is added to the status that it returns, if that is not 0.
+    /// Says what is added to the status that it returns, if that is not 0.
     pub first_check: i32,
 }
 
 /// The place where callers choose an extent, and the bounds that it has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChosenExtent {
-    /// What it is called.
+    /// Says what it is called.
     pub name: Arc<str>,
     /// The array that tells it, by its place among [`NativeSignature::arguments`], and the axis.
     pub place: (usize, usize),
@@ -147,7 +147,7 @@ pub struct ChosenExtent {
     pub range: (u64, u64),
 }
 
-/// What a sequence demands of its arguments. What is not met is a check that fails, by the numbers of [`SequenceChecks::texts`].
+/// Says what a sequence demands of its arguments. What is not met is a check that fails, by the numbers of [`SequenceChecks::texts`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SequenceChecks {
     /// The extents of each argument that is an array; nothing for others.
@@ -206,7 +206,7 @@ pub struct NativeSequence<'a> {
     pub callees: &'a [SequenceCallee<'a>],
     /// The steps, for each range of the extent that callers choose; one variant if there is no such extent.
     pub variants: &'a [SequenceVariant],
-    /// What is looked at before anything runs.
+    /// Says what is looked at before anything runs.
     pub checks: &'a SequenceChecks,
 }
 

@@ -12,7 +12,7 @@ use crate::work::CopySide;
 use polyloom_ptx::{TexelChannel, TexelFormat, TexelImage, TextureError};
 use std::sync::PoisonError;
 
-/// What arrays are for (`CUDA_ARRAY3D_…`).
+/// Says what arrays are for (`CUDA_ARRAY3D_…`).
 pub(crate) mod array_flag {
     pub(crate) const LAYERED: u32 = 0x01;
     pub(crate) const SURFACE: u32 = 0x02;

@@ -43,6 +43,7 @@
 
 mod adjoints;
 mod annotation;
+mod assigned_names;
 mod assignment_expressions;
 mod builtin_function;
 pub mod capture;

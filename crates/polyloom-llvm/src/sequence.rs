@@ -23,7 +23,7 @@ pub(crate) fn compile(processor: &HostProcessor, sequence: &NativeSequence<'_>) 
     dispatch::compile_text(processor, &sequence.signature.name, &text)
 }
 
-/// What is loaded of an argument that is an array.
+/// Says what is loaded of an argument that is an array.
 struct LoadedArray {
     shape: Vec<String>,
     strides: Vec<String>,

@@ -59,7 +59,7 @@ impl ImageDevice {
         bytes
     }
 
-    /// What `line` gives for each row of words.
+    /// Returns what `line` gives for each row of words.
     pub(crate) fn try_run(
         &self,
         line: &str,
@@ -454,7 +454,7 @@ fn queries_tell_extents() {
     );
 }
 
-/// What a fetch of one thread at zero ends with.
+/// Returns what a fetch of one thread at zero ends with.
 fn finding(device: &ImageDevice, line: &str, object: u64) -> (FindingKind, String) {
     let fault = device.try_run(line, object, &[[0; 4]], Sanitizers::ALL).expect_err("it fails");
     (fault.findings[0].kind, fault.to_string())

@@ -11,7 +11,7 @@ use crate::status::{CudaError, Outcome};
 use polyloom_ptx::{TexelImage, Texture, TextureAddressing, TextureFilter};
 use std::ffi::c_void;
 
-/// How textures read (`CU_TRSF_…`).
+/// Says how textures read (`CU_TRSF_…`).
 mod texture_flag {
     pub(super) const READ_AS_INTEGER: u32 = 0x01;
     pub(super) const NORMALIZED_COORDINATES: u32 = 0x02;

@@ -169,7 +169,7 @@ impl<'a> FunctionChecker<'_, '_, 'a> {
         }
     }
 
-    /// What `elif` and `else` make of the branch that is not taken, and what follows it.
+    /// Checks what `elif` and `else` make of the branch that is not taken, and what follows it.
     fn clauses_and_rest(
         &mut self,
         clauses: &'a [ast::ElifElseClause],

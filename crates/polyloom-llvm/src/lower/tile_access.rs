@@ -7,7 +7,7 @@ use polyloom_codegen::CodegenError;
 use polyloom_ir::{Inst, Value};
 use smallvec::SmallVec;
 
-/// What an access means, while the iterations of a tile are lowered.
+/// Says what an access means, while the iterations of a tile are lowered.
 #[derive(Clone, Copy)]
 pub(super) enum TileAccess {
     /// A column of a buffer, in each iteration another one.

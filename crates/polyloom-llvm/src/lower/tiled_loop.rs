@@ -25,7 +25,7 @@ const MAX_UNROLLED: usize = 20;
 /// The most registers that columns of tiles may take.
 const MAX_COLUMN_REGISTERS: u32 = 32;
 
-/// How far a loop over tiles has come.
+/// Says how far a loop over tiles has come.
 struct TileProgress {
     /// The number of iterations that are done, `i64`.
     done: Val,

@@ -1,4 +1,4 @@
-//! Which texels a fetch reads, and how much of each (CUDA C++ Programming Guide, "Texture Fetching").
+//! Says which texels a fetch reads, and how much of each (CUDA C++ Programming Guide, "Texture Fetching").
 //!
 //! Of a nearest texel the index is `floor(x)`. Between texels `x - 0.5` is a number of 256ths, rounded to the nearest, a
 //! tie to the even one: its whole part is the index of the first of two texels, and its fraction is how much of the second is

@@ -106,7 +106,7 @@ impl TexelFormat {
 pub struct TexelImage {
     /// The address of the first texel.
     pub address: u64,
-    /// What each texel is.
+    /// Says what each texel is.
     pub format: TexelFormat,
     /// Axes, 1 to 3; layers are none.
     pub n_axes: usize,

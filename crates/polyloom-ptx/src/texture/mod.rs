@@ -17,7 +17,7 @@ pub enum TextureError {
     /// It cannot be.
     #[error("invalid {what}: {fault}")]
     Invalid {
-        /// Which of the three.
+        /// Says which of the three.
         what: &'static str,
         /// Says what is wrong with it.
         fault: String,
@@ -81,9 +81,9 @@ pub enum TextureFilter {
 pub struct Texture {
     /// The texels.
     pub image: TexelImage,
-    /// What is beyond the image along each axis.
+    /// Says what is beyond the image along each axis.
     pub addressing: [TextureAddressing; 3],
-    /// What is between texels.
+    /// Says what is between texels.
     pub filter: TextureFilter,
     /// True if coordinates go from 0 to 1 along each axis, false if they count texels.
     pub is_normalized: bool,
@@ -120,7 +120,7 @@ impl Texture {
         channel.is_float() || self.reads_fractions && channel.is_normalizable()
     }
 
-    /// What a fetch gives of the bits of a channel that is read as it is.
+    /// Returns what a fetch gives of the bits of a channel that is read as it is.
     pub(crate) fn element(&self, bits: u32) -> u32 {
         match self.image.format.channel {
             TexelChannel::F32 => bits,
@@ -139,7 +139,7 @@ impl Texture {
         if self.image.is_linear { [0.0; 4] } else { self.border }
     }
 
-    /// What a fetch gives of a channel that texels do not have: zero, or one of the fourth.
+    /// Returns what a fetch gives of a channel that texels do not have: zero, or one of the fourth.
     pub(crate) fn absent(&self, channel: usize) -> u32 {
         match channel {
             3 if self.gives_floats() => 1f32.to_bits(),
@@ -154,7 +154,7 @@ impl Texture {
 pub(crate) struct ImageObjects {
     pub(crate) textures: Arc<BTreeMap<u64, Texture>>,
     pub(crate) surfaces: Arc<BTreeMap<u64, TexelImage>>,
-    /// How many there have been; a handle is used once.
+    /// Counts all that there have been; a handle is used once.
     n_made: u64,
 }
 

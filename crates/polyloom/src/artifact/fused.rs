@@ -46,16 +46,16 @@ pub struct FusedRecipe {
 pub struct FusedVariant {
     /// The extent that callers choose, if they choose one.
     pub extent: Option<u64>,
-    /// What it computes. It takes no Python numbers.
+    /// Says what it computes. It takes no Python numbers.
     pub graph: Graph,
-    /// How it runs; in one plan of all ops unless given.
+    /// Says how it runs; in one plan of all ops unless given.
     pub recipe: Option<FusedRecipe>,
 }
 
 /// The place where callers choose an extent of a function of tensors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FusedExtent {
-    /// What it is called.
+    /// Says what it is called.
     pub name: String,
     /// The input that tells it.
     pub input: usize,
@@ -68,7 +68,7 @@ pub struct FusedExtent {
 pub struct FusedFunction {
     /// Its name.
     pub name: String,
-    /// What it was in the source.
+    /// Says what it was in the source.
     pub kind: ArtifactKind,
     /// Its name and parameters in the source.
     pub source_signature: String,
@@ -95,7 +95,7 @@ pub(super) struct CpuSequence {
 #[cfg_attr(not(feature = "_llvm"), expect(dead_code, reason = "without LLVM nothing is written"))]
 pub(super) struct SequenceKernel {
     pub(super) parts: NativeParts,
-    /// What is added to its status.
+    /// Says what is added to its status.
     pub(super) first_check: i32,
 }
 

@@ -129,7 +129,7 @@ impl ArtifactKind {
     }
 }
 
-/// What is compiled of a function.
+/// Says what is compiled of a function.
 #[cfg_attr(not(feature = "_llvm"), expect(dead_code, reason = "without LLVM nothing is written"))]
 enum ArtifactCode {
     /// One kernel.
@@ -146,7 +146,7 @@ pub(crate) struct ArtifactFunction {
     signature: NativeSignature,
     #[cfg_attr(not(feature = "_llvm"), expect(dead_code, reason = "without LLVM nothing is written"))]
     code: ArtifactCode,
-    /// What a function of tensors demands of its arguments.
+    /// Says what a function of tensors demands of its arguments.
     demands: Option<SequenceChecks>,
     /// The texts of its checks.
     checks: Vec<String>,

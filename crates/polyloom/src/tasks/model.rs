@@ -38,7 +38,7 @@ struct MeasuredTimes {
     costs: MachineCosts,
 }
 
-/// What is known of a kernel on a device.
+/// Says what is known of a kernel on a device.
 #[derive(Debug, Default)]
 struct KernelTimes {
     /// By the number of threads.
